@@ -1,0 +1,15 @@
+# Every external package, found once. All are Debian 12 packages (scripts/deps.sh lists them).
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# These come without a CMake configuration.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
+
+if(FATHOM_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,52 @@
+# fathom_test(<name> LABELS <label>... SOURCES <file>... LIBS <target>...)
+#
+# One GoogleTest executable; ctest sees each of its tests under every label. Labels: unit ops golden server gpu model slow.
+# Tests find committed data under FATHOM_TEST_DATA_DIR and large external fixtures under FATHOM_SHARED_DIR (may be absent:
+# GTEST_SKIP with the reason).
+include(GoogleTest)
+
+function(fathom_test name)
+  if(NOT FATHOM_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;SOURCES;LIBS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_LABELS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "fathom_test(${name}): needs LABELS, SOURCES and LIBS; unexpected: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_compile_definitions(${name} PRIVATE
+    FATHOM_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data"
+    FATHOM_SHARED_DIR="${FATHOM_SHARED_DIR}")
+  target_link_libraries(${name} PRIVATE fathom_warnings ${arg_LIBS} GTest::gtest GTest::gtest_main GTest::gmock)
+  # Listing the tests when ctest runs, not when the executable is linked, keeps the build free of test code.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()
+
+# fathom_fuzz(<name> SOURCES <file>... LIBS <target>...)
+#
+# A libFuzzer target fuzz_<name> (preset `fuzz`, collected in <build>/fuzzers). Other builds make it a plain program that
+# replays the committed inputs in tests/fuzz/corpus/<name>: every input that once failed stays a regression test.
+function(fathom_fuzz name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+  set(target fuzz_${name})
+  set(corpus "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${target} PRIVATE fathom_warnings ${arg_LIBS})
+  if(FATHOM_FUZZ)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzzers")
+    add_dependencies(fuzzers ${target})
+  elseif(EXISTS "${corpus}")
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp")
+    add_test(NAME FuzzCorpus.${name} COMMAND ${target} "${corpus}")
+    set_tests_properties(FuzzCorpus.${name} PROPERTIES LABELS unit TIMEOUT 120)
+  else()
+    message(FATAL_ERROR "fathom_fuzz(${name}): add at least one input to tests/fuzz/corpus/${name}")
+  endif()
+endfunction()

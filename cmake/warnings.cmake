@@ -1,0 +1,5 @@
+# fathom_warnings: the warnings every target of ours compiles with. They become errors where
+# CMAKE_COMPILE_WARNING_AS_ERROR is set (preset `ci`).
+add_library(fathom_warnings INTERFACE)
+target_compile_options(fathom_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow>)
