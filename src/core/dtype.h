@@ -12,10 +12,30 @@ namespace fathom {
 using TokenId = int32_t;
 
 enum class DType : uint8_t {
-  kF32, kF16, kBF16, kI32, kI64,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
-  kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kIQ4_NL, kIQ4_XS,
+  kF32,
+  kF16,
+  kBF16,
+  kI32,
+  kI64,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ4_NL,
+  kIQ4_XS,
   kMXFP4,
   kF8_E4M3,  // one byte an element; E8M0 scales over blocks, held apart (Weight::scale_rows x scale_cols)
   kF4_E2M1,  // two elements a byte, low nibble first; E8M0 scale per 32 columns, held apart
@@ -24,11 +44,11 @@ enum class DType : uint8_t {
 // Static facts of a type. A row of n elements takes n / block_size * block_bytes bytes; n must divide.
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;   // "Q4_K"
-  int block_size;          // elements
+  std::string_view name;  // "Q4_K"
+  int block_size;         // elements
   int block_bytes;
-  int ggml_type;           // GGUF type number, -1 when the type does not exist in GGUF
-  bool is_float;           // F32, F16 or BF16: what "any float type" means to a reader
+  int ggml_type;  // GGUF type number, -1 when the type does not exist in GGUF
+  bool is_float;  // F32, F16 or BF16: what "any float type" means to a reader
 };
 
 [[nodiscard]] const DTypeInfo& dtype_info(DType dtype) noexcept;

@@ -20,8 +20,8 @@ class Matrix {
 
   // A view of mutable elements is also a view of const ones.
   template <class U>
-    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
-  constexpr Matrix(Matrix<U, S> other)  // NOLINT(google-explicit-constructor): a widening view, as with std::span
+  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr Matrix(
+      Matrix<U, S> other)  // NOLINT(google-explicit-constructor): a widening view, as with std::span
       : data_(other.data_), rows_(other.rows_), cols_(other.cols_), ld_(other.ld_) {}
 
   [[nodiscard]] constexpr int rows() const { return rows_; }
@@ -33,21 +33,11 @@ class Matrix {
   }
   [[nodiscard]] constexpr Matrix slice_cols(int first, int count) const { return {data_ + first, rows_, count, ld_}; }
 
-  [[nodiscard]] constexpr std::span<T> row(int r) const
-    requires(S == Space::kHost)
-  {
+  [[nodiscard]] constexpr std::span<T> row(int r) const requires(S == Space::kHost) {
     return {data_ + r * ld_, static_cast<size_t>(cols_)};
   }
-  [[nodiscard]] constexpr T* data() const
-    requires(S == Space::kHost)
-  {
-    return data_;
-  }
-  [[nodiscard]] constexpr T* device_ptr() const
-    requires(S == Space::kDevice)
-  {
-    return data_;
-  }
+  [[nodiscard]] constexpr T* data() const requires(S == Space::kHost) { return data_; }
+  [[nodiscard]] constexpr T* device_ptr() const requires(S == Space::kDevice) { return data_; }
 
  private:
   template <class U, Space V>
