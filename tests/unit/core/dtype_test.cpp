@@ -60,5 +60,21 @@ TEST(DType, RowBytesCountBlocks) {
   EXPECT_EQ(dtype_row_bytes(DType::kQ6_K, 0), 0U);
 }
 
+// Bits per weight are the published ones of each format.
+TEST(DType, BlocksHaveTheBitsPerWeightOfTheirFormat) {
+  const auto bits = [](DType t) { return 8.0 * static_cast<double>(dtype_row_bytes(t, 256)) / 256.0; };
+  EXPECT_EQ(bits(DType::kQ8_0), 8.5);
+  EXPECT_EQ(bits(DType::kQ6_K), 6.5625);
+  EXPECT_EQ(bits(DType::kQ5_1), 6.0);
+  EXPECT_EQ(bits(DType::kQ4_K), 4.5);
+  EXPECT_EQ(bits(DType::kIQ4_XS), 4.25);
+  EXPECT_EQ(bits(DType::kMXFP4), 4.25);
+  EXPECT_EQ(bits(DType::kQ3_K), 3.4375);
+  EXPECT_EQ(bits(DType::kQ2_K), 2.625);
+  EXPECT_EQ(bits(DType::kIQ2_XXS), 2.0625);
+  EXPECT_EQ(bits(DType::kIQ1_M), 1.75);
+  EXPECT_EQ(bits(DType::kIQ1_S), 1.5625);
+}
+
 }  // namespace
 }  // namespace fathom
