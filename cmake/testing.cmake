@@ -23,8 +23,20 @@ function(fathom_test name)
     FATHOM_SHARED_DIR="${FATHOM_SHARED_DIR}")
   target_link_libraries(${name} PRIVATE fathom_warnings ${arg_LIBS} GTest::gtest GTest::gtest_main GTest::gmock)
   # Listing the tests when ctest runs, not when the executable is linked, keeps the build free of test code.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
+
+  # Properties that are lists do not survive gtest_discover_tests, so ctest reads them from a file after its own. An
+  # allocation that is too large must fail under the sanitizers as it does without them.
+  set(properties "${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake")
+  file(CONFIGURE OUTPUT "${properties}" @ONLY CONTENT [[
+if(NOT DEFINED @name@_TESTS)
+  set(@name@_TESTS @name@_NOT_BUILT)  # fails under every label, rather than being left out
+endif()
+set_tests_properties(${@name@_TESTS} PROPERTIES
+  LABELS "@arg_LABELS@"
+  ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1;TSAN_OPTIONS=allocator_may_return_null=1")
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${properties}")
 endfunction()
 
 # fathom_fuzz(<name> SOURCES <file>... LIBS <target>...)
