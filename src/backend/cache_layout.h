@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-enum class KvType : uint8_t { kF32, kPacked };
+enum class KvType : uint8_t { kF32, kPacked };  // packed: the rows of core/packed_rows.h
 
 struct CacheOptions {
   bool activation_sim = true;     // FP8 on KV rows, Hadamard + FP4 on index rows (spec: model.md 2.3, 2.4, 2.7)
@@ -48,24 +48,42 @@ struct LayerCache {
   size_t index_offset = 0;      // in the block; ratio 4
 };
 
+// Bytes by what they hold.
+struct CacheBytes {
+  size_t window = 0;      // ring rows
+  size_t states = 0;      // compressor states
+  size_t compressed = 0;  // compressed rows
+  size_t index = 0;       // index rows
+  size_t padding = 0;     // between regions
+
+  [[nodiscard]] constexpr size_t total() const { return window + states + compressed + index + padding; }
+};
+
 struct CacheLayout {
   CacheOptions options;
   int head_dim = 0;
   int rope_dim = 0;
   int window = 0;
   int index_dim = 0;
-  int ring_rows = 0;  // window + rewind_rows
+  int context_length = 0;  // positions the model knows
+  int ring_rows = 0;       // window + rewind_rows
   size_t kv_row_bytes = 0;
   size_t index_row_bytes = 0;
-  std::vector<LayerCache> layers;
+  std::vector<LayerCache> layers;  // in the model's order; every region starts at a multiple of 64 bytes
   size_t slot_bytes = 0;
   size_t block_bytes = 0;
+  CacheBytes slot_parts;   // of slot_bytes
+  CacheBytes block_parts;  // of block_bytes
 
-  // Throws kUnsupported when the options contradict each other.
+  // Throws kUnsupported when the options contradict each other or the geometry is not one this engine handles.
   [[nodiscard]] static CacheLayout make(const ModelConfig& config, const CacheOptions& options);
-  [[nodiscard]] int blocks_for(int n_tokens) const {
-    return (n_tokens + options.block_tokens - 1) / options.block_tokens;
+
+  [[nodiscard]] constexpr int blocks_for(int n_tokens) const {
+    return n_tokens / options.block_tokens + (n_tokens % options.block_tokens != 0 ? 1 : 0);
   }
+  // What `n_sequences` slots and the blocks of as many contexts of `n_tokens` positions take. Throws kOutOfMemory when
+  // no address space could hold it.
+  [[nodiscard]] CacheBytes bytes_for(int n_tokens, int n_sequences) const;
 };
 
 // Compressed entries that a query at `position` sees: those whose last token is at or before it (spec: model.md 4.3).
