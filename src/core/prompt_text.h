@@ -30,6 +30,10 @@ inline constexpr std::string_view kThink = "<think>";
 inline constexpr std::string_view kEndThink = "</think>";
 inline constexpr std::string_view kDsml = "\uFF5CDSML\uFF5C";
 
+[[nodiscard]] constexpr bool is_markup(std::string_view literal) noexcept {
+  return literal == kThink || literal == kEndThink || literal == kDsml;
+}
+
 inline constexpr std::string_view kAction = "<\uFF5Caction\uFF5C>";
 inline constexpr std::string_view kQuery = "<\uFF5Cquery\uFF5C>";
 inline constexpr std::string_view kAuthority = "<\uFF5Cauthority\uFF5C>";
