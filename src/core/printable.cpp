@@ -1,0 +1,24 @@
+#include "core/printable.h"
+
+#include <fmt/format.h>
+
+namespace fathom {
+
+std::string printable(std::string_view text, size_t max_bytes) {
+  std::string out;
+  for (const char c : text.substr(0, max_bytes)) {
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (c >= 0x20 && c < 0x7f) {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  if (text.size() > max_bytes) {
+    out += "...";
+  }
+  return out;
+}
+
+}  // namespace fathom
