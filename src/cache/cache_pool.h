@@ -1,9 +1,10 @@
-// Which slot and which block belongs to whom. Owns the numbering and the reference counts; the bytes are the backend's.
-// One pool serves all sequences of an engine, on the engine's thread.
+// Which slot and which block is in use, and how often. Owns the numbering and the reference counts; the bytes are the
+// backend's. One pool serves all sequences of an engine, on the engine's thread. Users hold CacheSlot and BlockTable
+// (cache_handles.h), which give back what they took.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "backend/ops.h"
@@ -18,40 +19,43 @@ struct CacheLimits {
 
 class CachePool {
  public:
-  // `ops` must outlive the pool.
+  // `ops` must outlive the pool, and the pool everything that holds its slots and blocks. Throws kBadRequest (a limit
+  // below 1) and kContextBound (more positions than the model knows). Reserves nothing yet.
   CachePool(Ops& ops, const CacheLimits& limits);
+  ~CachePool();
+  CachePool(const CachePool&) = delete;
+  CachePool& operator=(const CachePool&) = delete;
 
   [[nodiscard]] const CacheLayout& layout() const { return ops_->cache_layout(); }
   [[nodiscard]] const CacheLimits& limits() const { return limits_; }
 
-  // Throws kCacheFull naming what ran out, how much is in use and the limit. Backend memory grows as needed.
-  [[nodiscard]] int acquire_slot();
-  void release_slot(int slot) noexcept;
-  [[nodiscard]] int acquire_block();  // reference count 1
-  void retain_block(int block) noexcept;
-  void release_block(int block) noexcept;
-  [[nodiscard]] bool is_shared(int block) const;
-
-  void copy_slot(int from, int to) { ops_->copy_slot(from, to); }
-  void copy_block(int from, int to) { ops_->copy_block(from, to); }
-
-  [[nodiscard]] int slots_in_use() const { return slots_in_use_; }
-  [[nodiscard]] int blocks_in_use() const { return blocks_in_use_; }
-  [[nodiscard]] int blocks_free() const { return limits_.max_blocks - blocks_in_use_; }
+  [[nodiscard]] int slots_in_use() const { return slots_reserved_ - static_cast<int>(free_slots_.size()); }
+  [[nodiscard]] int blocks_in_use() const { return blocks_reserved() - static_cast<int>(free_blocks_.size()); }
+  [[nodiscard]] int blocks_free() const { return limits_.max_blocks - blocks_in_use(); }
   [[nodiscard]] size_t bytes_in_use() const;
 
  private:
-  void grow_slots();
-  void grow_blocks();
+  friend class CacheSlot;
+  friend class BlockTable;
+
+  // Throw kCacheFull, and what the backend throws when its memory does not suffice; then nothing is taken.
+  [[nodiscard]] int acquire_slot();
+  [[nodiscard]] std::vector<int32_t> acquire_blocks(int n);  // reference count 1 each
+  void release_slot(int slot) noexcept;
+  void retain_block(int block) noexcept;
+  void release_block(int block) noexcept;
+  [[nodiscard]] bool is_shared(int block) const { return block_refs_[static_cast<size_t>(block)] > 1; }
+
+  void reserve_slots(int n);
+  void reserve_blocks(int n);
+  [[nodiscard]] int blocks_reserved() const { return static_cast<int>(block_refs_.size()); }
 
   Ops* ops_;
   CacheLimits limits_;
-  std::vector<int> free_slots_;
-  std::vector<int> free_blocks_;
-  std::vector<int> block_refs_;  // by block id; its size is what the backend has reserved
   int slots_reserved_ = 0;
-  int slots_in_use_ = 0;
-  int blocks_in_use_ = 0;
+  std::vector<int> block_refs_;   // by block; one for each that the backend has reserved
+  std::vector<int> free_slots_;   // the next to hand out is the last
+  std::vector<int> free_blocks_;  // capacities suffice for all that are reserved: giving back cannot fail
 };
 
 }  // namespace fathom
