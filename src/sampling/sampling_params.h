@@ -24,10 +24,10 @@ struct LogitBias {
 
 struct SamplingParams {
   float temperature = 1.0F;         // [0, 100]; 0: greedy, ties go to the lowest id
-  int top_k = 0;                    // the k likeliest tokens; 0: all
+  int top_k = 0;                    // the k likeliest tokens; 0 or -1: all
   float top_p = 1.0F;               // (0, 1]: the likeliest tokens that together reach this probability; 1: all
   float min_p = 0.0F;               // [0, 1]: tokens at least this likely, relative to the likeliest; 0: all
-  float repetition_penalty = 1.0F;  // (0, 10]: divides positive, multiplies negative logits of all tokens seen before
+  float repetition_penalty = 1.0F;  // [0.1, 10]: divides positive, multiplies negative logits of all tokens seen before
   float presence_penalty = 0.0F;    // [-2, 2]: subtracted once from tokens generated before
   float frequency_penalty = 0.0F;   // [-2, 2]: subtracted for every time a token was generated
   std::vector<LogitBias> logit_bias;
