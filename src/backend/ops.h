@@ -61,6 +61,9 @@ class Ops {
   // Scratch for activations, owned by the backend.
   [[nodiscard]] virtual DeviceMat<float> make_f32(int rows, int cols) = 0;
   [[nodiscard]] virtual DeviceMat<int32_t> make_i32(int rows, int cols) = 0;
+  // Copies of activations, for tests and traces. Wait.
+  virtual void read_f32(DeviceMat<const float> from, HostMat<float> to) = 0;
+  virtual void read_i32(DeviceMat<const int32_t> from, HostMat<int32_t> to) = 0;
 
   // --- Cache bytes (cache/ decides which, the backend holds them) ------------------------------------------------
   // Makes slots [0, n_slots) and blocks [0, n_blocks) exist. Only grows; bytes in place are never moved.
@@ -127,13 +130,14 @@ class Ops {
 };
 
 enum class BackendKind : uint8_t { kAuto, kReference, kCpu, kCuda };
+[[nodiscard]] std::string_view backend_name(BackendKind kind) noexcept;
 
 struct BackendOptions {
   BackendKind kind = BackendKind::kAuto;
-  int threads = 0;     // 0: as many as this process may use
-  std::string isa;     // cpu: forces a kernel table by name; "" = best
-  int max_rows = 512;  // rows of the largest step
-  CacheOptions cache;
+  int threads = 0;       // 0: as many as this process may use
+  std::string isa = {};  // cpu: forces a kernel table by name; "" = best
+  int max_rows = 512;    // rows of the largest step
+  CacheOptions cache = {};
 };
 
 // Throws kUnsupported for a backend or ISA that this build or machine lacks.
