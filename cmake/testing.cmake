@@ -1,6 +1,7 @@
 # fathom_test(<name> LABELS <label>... SOURCES <file>... LIBS <target>...)
 #
-# One GoogleTest executable; ctest sees each of its tests under every label. Labels: unit ops golden server gpu model slow.
+# One GoogleTest executable; ctest sees each of its tests under every label, and target tests_<label> builds all of a label.
+# Labels: unit ops golden server gpu model slow.
 # Tests find committed data under FATHOM_TEST_DATA_DIR and large external fixtures under FATHOM_SHARED_DIR (may be absent:
 # GTEST_SKIP with the reason).
 include(GoogleTest)
@@ -22,6 +23,13 @@ function(fathom_test name)
     FATHOM_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data"
     FATHOM_SHARED_DIR="${FATHOM_SHARED_DIR}")
   target_link_libraries(${name} PRIVATE fathom_warnings ${arg_LIBS} GTest::gtest GTest::gtest_main GTest::gmock)
+  foreach(label ${arg_LABELS})
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name})
+  endforeach()
+
   # Listing the tests when ctest runs, not when the executable is linked, keeps the build free of test code.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
 
@@ -58,6 +66,7 @@ function(fathom_fuzz name)
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp")
     add_test(NAME FuzzCorpus.${name} COMMAND ${target} "${corpus}")
     set_tests_properties(FuzzCorpus.${name} PROPERTIES LABELS unit TIMEOUT 120)
+    add_dependencies(tests_unit ${target})
   else()
     message(FATAL_ERROR "fathom_fuzz(${name}): add at least one input to tests/fuzz/corpus/${name}")
   endif()

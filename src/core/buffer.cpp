@@ -20,7 +20,7 @@ HostBuffer::HostBuffer(size_t bytes, HugePages huge_pages) : size_(bytes) {
     return;
   }
   void* data = nullptr;
-  if (::posix_memalign(&data, huge_pages == HugePages::kAdvise ? kHugePageBytes : kAlignment, bytes) != 0) {
+  if (::posix_memalign(&data, huge_pages == HugePages::kAdvise ? kHugePageBytes : kBufferAlignment, bytes) != 0) {
     throw Error(ErrorCode::kOutOfMemory, fmt::format("cannot allocate {} bytes of host memory", bytes));
   }
   data_.reset(static_cast<std::byte*>(data));

@@ -10,11 +10,15 @@
 
 namespace fathom {
 
+inline constexpr size_t kBufferAlignment = 64;  // a cache line, and the widest vector
+
+// What may be read from and written to raw bytes.
+template <class T>
+concept BufferElement = std::is_trivially_copyable_v<T> && alignof(T) <= kBufferAlignment;
+
 // Owns its bytes.
 class HostBuffer {
  public:
-  static constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
-
   // kAdvise asks the kernel for 2 MiB pages: worth it for buffers of many megabytes that are read at random or at
   // speed.
   enum class HugePages : uint8_t { kNo, kAdvise };
@@ -31,12 +35,12 @@ class HostBuffer {
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
   // The buffer as elements of T; a remainder too short for one is left out.
-  template <class T>
-  requires(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment) [[nodiscard]] std::span<T> as() {
+  template <BufferElement T>
+  [[nodiscard]] std::span<T> as() {
     return {reinterpret_cast<T*>(data_.get()), size_ / sizeof(T)};
   }
-  template <class T>
-  requires(std::is_trivially_copyable_v<T> && alignof(T) <= kAlignment) [[nodiscard]] std::span<const T> as() const {
+  template <BufferElement T>
+  [[nodiscard]] std::span<const T> as() const {
     return {reinterpret_cast<const T*>(data_.get()), size_ / sizeof(T)};
   }
 

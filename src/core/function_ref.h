@@ -7,16 +7,18 @@
 
 namespace fathom {
 
+template <class F, class Self, class R, class... Args>
+concept ReferableBy = !std::is_same_v<std::remove_cvref_t<F>, Self> && std::is_invocable_r_v<R, F&, Args...>;
+
 template <class Signature>
 class FunctionRef;
 
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
-  template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<R, F&, Args...>)
-      FunctionRef(F&& callable)
-  noexcept  // NOLINT(google-explicit-constructor): a parameter type, as with std::span
+  // Implicit, so that a lambda can be passed where a FunctionRef is taken.
+  template <ReferableBy<FunctionRef, R, Args...> F>
+  FunctionRef(F&& callable) noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

@@ -11,6 +11,9 @@ namespace fathom {
 
 enum class Space : uint8_t { kHost, kDevice };
 
+template <class U, class T>
+concept MutableOf = std::is_same_v<const U, T> && !std::is_same_v<U, T>;
+
 template <class T, Space S>
 class Matrix {
  public:
@@ -18,10 +21,9 @@ class Matrix {
   constexpr Matrix(T* data, int rows, int cols, std::ptrdiff_t ld) : data_(data), rows_(rows), cols_(cols), ld_(ld) {}
   constexpr Matrix(T* data, int rows, int cols) : Matrix(data, rows, cols, cols) {}
 
-  // A view of mutable elements is also a view of const ones.
-  template <class U>
-  requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>) constexpr Matrix(
-      Matrix<U, S> other)  // NOLINT(google-explicit-constructor): a widening view, as with std::span
+  // A view of mutable elements is also a view of const ones: implicit, as with std::span.
+  template <MutableOf<T> U>
+  constexpr Matrix(Matrix<U, S> other)  // NOLINT(google-explicit-constructor)
       : data_(other.data_), rows_(other.rows_), cols_(other.cols_), ld_(other.ld_) {}
 
   [[nodiscard]] constexpr int rows() const { return rows_; }

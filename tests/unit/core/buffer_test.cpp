@@ -19,7 +19,7 @@ TEST(HostBuffer, IsAlignedWhateverItsSize) {
   for (const size_t bytes : {1, 63, 64, 65, 4095, 100000}) {
     const HostBuffer buffer(bytes);
     EXPECT_EQ(buffer.size(), bytes);
-    EXPECT_EQ(address(buffer) % HostBuffer::kAlignment, 0U) << bytes << " bytes";
+    EXPECT_EQ(address(buffer) % kBufferAlignment, 0U) << bytes << " bytes";
   }
 }
 
