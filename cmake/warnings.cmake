@@ -3,4 +3,6 @@
 # complain of every int used as an index.
 add_library(fathom_warnings INTERFACE)
 target_compile_options(fathom_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow>
+  # g++ 12 warns of "text" + std::to_string(n) inside the standard library (GCC bug 105651).
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)

@@ -41,4 +41,4 @@ fi
 [ ${#files[@]} -gt 0 ] || { say "no file to check"; exit 0; }
 
 say "checking ${#files[@]} files"
-printf '%s\0' "${files[@]}" | sort -zu | xargs -0 -n 1 -P "$jobs" clang-tidy-14 -p build/ci --quiet
+printf '%s\0' "${files[@]}" | sort -zu | xargs -0 -n 1 -P "$jobs" clang-tidy-14 -p build/ci --quiet --extra-arg=-Wno-unknown-warning-option

@@ -1,7 +1,7 @@
 // Reads little-endian values from a span, never past its end. Private to gguf/.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <bit>
 #include <cstddef>
