@@ -18,7 +18,7 @@ void check_limit(const char* name, int value) {
 
 // At least doubles what is reserved, so that a growing cache asks the backend a logarithmic number of times.
 int grown(int reserved, int needed, int limit) {
-  return std::min(limit, std::max(needed, 2 * std::min(reserved, limit / 2)));
+  return reserved > limit - reserved ? limit : std::max(needed, 2 * reserved);
 }
 
 // The lowest number is handed out first.
