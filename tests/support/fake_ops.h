@@ -73,6 +73,8 @@ class FakeOps : public Ops {
   Weight upload(const Weight& /*weight*/, WeightRole /*role*/) override { no_steps(); }
   DeviceMat<float> make_f32(int /*rows*/, int /*cols*/) override { no_steps(); }
   DeviceMat<int32_t> make_i32(int /*rows*/, int /*cols*/) override { no_steps(); }
+  void read_f32(DeviceMat<const float> /*from*/, HostMat<float> /*to*/) override { no_steps(); }
+  void read_i32(DeviceMat<const int32_t> /*from*/, HostMat<int32_t> /*to*/) override { no_steps(); }
   void begin_step(const StepBatch& /*batch*/) override { no_steps(); }
   void embed(const Weight& /*table*/, DeviceMat<float> /*streams*/) override { no_steps(); }
   void hc_enter(const HcWeights& /*hc*/, const Weight& /*norm*/, DeviceMat<const float> /*streams*/, HcMix /*mix*/,
