@@ -22,7 +22,6 @@ BANNED = [
     (re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b"), SOURCE, "unfinished work: finish it or open an issue"),
     (re.compile(r"\bgetenv\b"), CPP, "settings are options, not environment variables"),
     (re.compile(r"^(<{7}|>{7}) ", re.MULTILINE), TEXT, "a merge conflict"),
-    (re.compile(r"^\s*using namespace ", re.MULTILINE), CPP, "using namespace"),
 ]
 
 

@@ -18,7 +18,7 @@ ARROWS = {
     "tokenizer": ["gguf"],
     "grammar": ["tokenizer"],
     "chat": ["core"],
-    "backend": ["core"],
+    "backend": ["weights"],
     "model": ["backend", "weights"],
     "cache": ["backend"],
     "sampling": ["core"],

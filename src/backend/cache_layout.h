@@ -20,7 +20,7 @@ namespace fathom {
 enum class KvType : uint8_t { kF32, kPacked };  // packed: the rows of core/packed_rows.h
 
 struct CacheOptions {
-  bool activation_sim = true;     // FP8 on KV rows, Hadamard + FP4 on index rows (spec: model.md 2.3, 2.4, 2.7)
+  bool activation_sim = true;     // FP8 on KV rows, Hadamard + FP4 on index rows (docs/model.md 2.3, 2.4, 2.7)
   KvType kv_type = KvType::kF32;  // kPacked needs activation_sim: only then are the codes lossless
   int block_tokens = 256;         // positions per block; a multiple of 128
   int rewind_rows = 16;           // positions a sequence may step back without a snapshot
@@ -86,7 +86,7 @@ struct CacheLayout {
   [[nodiscard]] CacheBytes bytes_for(int n_tokens, int n_sequences) const;
 };
 
-// Compressed entries that a query at `position` sees: those whose last token is at or before it (spec: model.md 4.3).
+// Compressed entries that a query at `position` sees: those whose last token is at or before it (docs/model.md 4.3).
 [[nodiscard]] constexpr int visible_entries(int position, int ratio) { return ratio == 0 ? 0 : (position + 1) / ratio; }
 
 }  // namespace fathom

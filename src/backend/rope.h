@@ -1,4 +1,4 @@
-// Rotary frequencies (spec: model.md 2.6): interleaved pairs on the last rope_dim components of a vector.
+// Rotary frequencies (docs/model.md 2.6): interleaved pairs on the last rope_dim components of a vector.
 #pragma once
 
 #include <vector>

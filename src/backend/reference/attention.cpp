@@ -1,4 +1,4 @@
-// Queries, KV rows and the attention core (spec: model.md 4.1 to 4.4).
+// Queries, KV rows and the attention core (docs/model.md 4.1 to 4.4).
 #include <algorithm>
 
 #include "backend/reference/math.h"

@@ -1,4 +1,4 @@
-// Compressed KV entries and index keys (spec: model.md 4.5).
+// Compressed KV entries and index keys (docs/model.md 4.5).
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Embedding and manifold-constrained hyper-connections (spec: model.md 3).
+// Embedding and manifold-constrained hyper-connections (docs/model.md 3).
 #include <algorithm>
 
 #include "backend/reference/math.h"

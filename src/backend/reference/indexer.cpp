@@ -1,4 +1,4 @@
-// Lightning indexer (spec: model.md 4.6).
+// Lightning indexer (docs/model.md 4.6).
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,4 @@
-// Router and experts (spec: model.md 5).
+// Router and experts (docs/model.md 5).
 #include <algorithm>
 #include <numeric>
 
