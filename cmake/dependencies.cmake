@@ -12,4 +12,7 @@ pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
 
 if(FATHOM_TESTS)
   find_package(GTest REQUIRED)
+  # Oracles of the tokenizer's tests, which are skipped without them.
+  pkg_check_modules(icu IMPORTED_TARGET icu-uc)
+  pkg_check_modules(pcre2 IMPORTED_TARGET libpcre2-8)
 endif()

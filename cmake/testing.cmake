@@ -6,6 +6,9 @@
 # GTEST_SKIP with the reason).
 include(GoogleTest)
 
+set(FATHOM_TEST_TOKENIZER "${PROJECT_SOURCE_DIR}/build/test-tokenizer/tokenizer.json" CACHE FILEPATH
+    "DeepSeek-V3's tokenizer.json as scripts/fetch_test_tokenizer.sh stores it; tests that need it are skipped without it")
+
 function(fathom_test name)
   if(NOT FATHOM_TESTS)
     return()
@@ -23,7 +26,8 @@ function(fathom_test name)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE
     FATHOM_TEST_DATA_DIR="${PROJECT_SOURCE_DIR}/tests/data"
-    FATHOM_SHARED_DIR="${FATHOM_SHARED_DIR}")
+    FATHOM_SHARED_DIR="${FATHOM_SHARED_DIR}"
+    FATHOM_TEST_TOKENIZER="${FATHOM_TEST_TOKENIZER}")
   target_link_libraries(${name} PRIVATE fathom_warnings ${arg_LIBS} GTest::gtest GTest::gtest_main GTest::gmock)
   foreach(label ${arg_LABELS})
     if(NOT TARGET tests_${label})
