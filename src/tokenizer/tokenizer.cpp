@@ -7,18 +7,13 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "tokenizer/byte_alphabet.h"
 
 namespace fathom {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kBadModel, "tokenizer: " + what); }
-
-// For messages: one line whatever the file holds.
-std::string quoted(std::string_view text) {
-  constexpr size_t kLimit = 64;
-  return fmt::format("{:?}{}", text.substr(0, kLimit), text.size() > kLimit ? "..." : "");
-}
 
 bool is_added(TokenType type) noexcept { return type == TokenType::kControl || type == TokenType::kUserDefined; }
 
@@ -90,7 +85,7 @@ SpellingIndex index_spellings(const TokenizerData& data, std::vector<std::string
     const std::string& spelling = data.tokens[i];
     const auto [first, is_new] = index.emplace(spelling, static_cast<TokenId>(i));
     if (!is_new && !spelling.empty() && ++n_repeated == 1) {
-      example = fmt::format("{} is token {} and {}", quoted(spelling), first->second, i);
+      example = fmt::format("'{}' is token {} and {}", printable(spelling), first->second, i);
     }
   }
   if (n_repeated > 0) {
@@ -103,12 +98,12 @@ SpellingIndex index_spellings(const TokenizerData& data, std::vector<std::string
 Bpe::Merge resolve_merge(const SpellingIndex& index, size_t rank, std::string_view merge) {
   const size_t space = merge.find(' ');
   if (space == std::string_view::npos) {
-    fail(fmt::format("merge {} is {}, expected two tokens with a space between", rank, quoted(merge)));
+    fail(fmt::format("merge {} is '{}', expected two tokens with a space between", rank, printable(merge)));
   }
   const auto token = [&](std::string_view spelling) {
     const auto found = index.find(spelling);
     if (found == index.end()) {
-      fail(fmt::format("merge {} is {}, but {} is not a token", rank, quoted(merge), quoted(spelling)));
+      fail(fmt::format("merge {} is '{}', but '{}' is not a token", rank, printable(merge), printable(spelling)));
     }
     return found->second;
   };
@@ -124,7 +119,7 @@ Bpe make_bpe(const TokenizerData& data, std::vector<std::string>& warnings) {
     const std::string spelling = spelling_of_bytes(std::string(1, static_cast<char>(b)));
     const auto found = index.find(spelling);
     if (found == index.end()) {
-      fail(fmt::format("no token {} for byte 0x{:02X}", quoted(spelling), b));
+      fail(fmt::format("no token for byte 0x{:02X}", b));
     }
     byte_tokens[b] = found->second;
   }

@@ -13,6 +13,7 @@
 namespace fathom {
 
 class GgufFile;
+struct GgufKv;
 
 // Values of tokenizer.ggml.token_type.
 enum class TokenType : int32_t {
@@ -33,9 +34,12 @@ struct TokenizerData {
   std::string chat_template;  // somebody's Jinja text: for detecting the dialect only
 };
 
-// Both throw Error: kBadModel when the input contradicts itself or the format, kUnsupported when it describes another
-// kind of tokenizer.
+// Both throw Error: kBadModel when the input contradicts the format, kUnsupported when it describes another kind of
+// tokenizer. Whether the parts fit together is checked by Tokenizer.
 [[nodiscard]] TokenizerData parse_tokenizer_json(std::string_view json);
 [[nodiscard]] TokenizerData read_gguf_tokenizer(const GgufFile& file);
+
+// The tokenizer.* keys that read_gguf_tokenizer reads.
+[[nodiscard]] std::vector<GgufKv> gguf_tokenizer_metadata(const TokenizerData& data);
 
 }  // namespace fathom

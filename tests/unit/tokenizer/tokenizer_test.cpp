@@ -201,7 +201,7 @@ TEST(Tokenizer, KeepsTheFirstOfRepeatedTokensAndSaysSo) {
   EXPECT_EQ(tokenizer.token_bytes(259), "");
   ASSERT_EQ(tokenizer.warnings().size(), 1U);
   EXPECT_EQ(tokenizer.warnings()[0],
-            "tokenizer: 2 repeated token strings; the first id of each counts (\"ab\" is token 256 and 257)");
+            "tokenizer: 2 repeated token strings; the first id of each counts ('ab' is token 256 and 257)");
 }
 
 TEST(Tokenizer, TakesSpellingsOutsideTheAlphabetLiterally) {
@@ -213,20 +213,20 @@ TEST(Tokenizer, TakesSpellingsOutsideTheAlphabetLiterally) {
 TEST(Tokenizer, NamesAMergeOfUnknownTokens) {
   TokenizerData data = byte_data();
   data.merges = {"a b"};
-  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is \"a b\", but \"ab\" is not a token");
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is 'a b', but 'ab' is not a token");
   add_token(data, "ab");
   data.merges = {"a b", "ab xy"};
-  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 1 is \"ab xy\", but \"xy\" is not a token");
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 1 is 'ab xy', but 'xy' is not a token");
   data.merges = {"ab"};
-  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is \"ab\", expected two tokens with a space between");
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is 'ab', expected two tokens with a space between");
   data.merges = {"a\n" + std::string(1000, 'x') + " b"};
-  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is \"a\\n" + std::string(62, 'x') + "\"...");
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "merge 0 is 'a\\x0a" + std::string(94, 'x') + "...'");
 }
 
 TEST(Tokenizer, NamesAMissingByteToken) {
   TokenizerData data = byte_data();
   data.tokens[0x20] = "zz";
-  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "no token \"\u0120\" for byte 0x20");
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "no token for byte 0x20");
   EXPECT_ERROR(Tokenizer{TokenizerData{}}, ErrorCode::kBadModel, "for byte 0x00");
 }
 
