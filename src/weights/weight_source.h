@@ -1,10 +1,13 @@
 // A model file or directory, seen as canonical (GGUF-named) tensors over mapped memory, whatever its spelling:
-// GGUF (also split), official safetensors, or safetensors saved by the Hugging Face port.
+// GGUF (also split), official safetensors, or safetensors saved by the Hugging Face port. Opening reads headers only;
+// the bytes of weights are touched when they are used. Addresses are not aligned in general (safetensors).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/weight.h"
@@ -15,24 +18,41 @@ class GgufFile;
 
 class WeightSource {
  public:
+  WeightSource() = default;
   virtual ~WeightSource() = default;
+  WeightSource(const WeightSource&) = delete;  // tensors() points into the source
+  WeightSource& operator=(const WeightSource&) = delete;
 
-  // `path`: a GGUF file, the first file of a split, or a safetensors directory.
+  // `path`: a GGUF file, the first file of a split, a safetensors file, or a directory of safetensors.
   // Throws Error: kIo (cannot read), kBadModel (contradicts the format), kUnsupported (tensor type).
   [[nodiscard]] static std::unique_ptr<WeightSource> open(const std::string& path);
 
-  // Every tensor, by canonical name; views stay valid as long as the source. Tensors that belong to no part of the
-  // main model (mtp.*, nextn) are listed under their own names.
-  [[nodiscard]] virtual const std::vector<Weight>& tensors() const = 0;
+  // Every tensor, by canonical name; views stay valid as long as the source. A tensor that belongs to no part of the
+  // main model (mtp.*, nextn) or is unknown is listed under its own name: bind_weights() judges it.
+  [[nodiscard]] const std::vector<Weight>& tensors() const noexcept { return tensors_; }
   // nullptr when absent.
-  [[nodiscard]] const Weight* find(std::string_view canonical_name) const;
+  [[nodiscard]] const Weight* find(std::string_view canonical_name) const noexcept;
 
-  [[nodiscard]] virtual const std::string& path() const = 0;
+  [[nodiscard]] virtual const std::string& path() const noexcept = 0;
   // Where config and tokenizer are read from: metadata of a GGUF (else nullptr) ...
-  [[nodiscard]] virtual const GgufFile* gguf() const { return nullptr; }
+  [[nodiscard]] virtual const GgufFile* gguf() const noexcept { return nullptr; }
   // ... or config.json and tokenizer.json beside safetensors (empty when absent).
-  [[nodiscard]] virtual std::string_view config_json() const { return {}; }
-  [[nodiscard]] virtual std::string_view tokenizer_json() const { return {}; }
+  [[nodiscard]] virtual std::string_view config_json() const noexcept { return {}; }
+  [[nodiscard]] virtual std::string_view tokenizer_json() const noexcept { return {}; }
+
+ protected:
+  // Lists a tensor with these parts; its name and slices are the source's. false: the name is already listed.
+  [[nodiscard]] bool add_tensor(std::string name, const Weight& weight, std::vector<WeightSlice> slices);
+
+ private:
+  struct Storage {
+    std::string name;
+    std::vector<WeightSlice> slices;
+  };
+
+  std::deque<Storage> storage_;  // keeps addresses
+  std::vector<Weight> tensors_;
+  std::unordered_map<std::string_view, size_t> index_;
 };
 
 }  // namespace fathom
