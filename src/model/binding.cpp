@@ -32,13 +32,13 @@ class Binder {
   }
 
   // Throws for a tensor that nothing took. Tensors of other modules (multi-token prediction and the like) are let be.
-  void check_leftovers() const {
+  void check_leftovers(int n_layers) const {
     size_t others = 0;
     for (const Weight& w : source_.tensors()) {
       if (taken_.contains(w.name)) {
         continue;
       }
-      if (!is_side_tensor(w.name)) {
+      if (!is_side_tensor(w.name, n_layers)) {
         throw Error(ErrorCode::kBadModel, fmt::format("{}: unexpected tensor {} {}", source_.path(), w.name, shape(w)));
       }
       ++others;
@@ -167,7 +167,7 @@ Model bind_weights(const WeightSource& source, const ModelConfig& config) {
                    .scale = b.vector("output_hc_scale.weight", 1)};
   model.output_norm = b.vector("output_norm.weight", config.hidden);
   model.output = b.matrix("output.weight", config.vocab, config.hidden);
-  b.check_leftovers();
+  b.check_leftovers(config.n_layers);
   return model;
 }
 
