@@ -10,8 +10,8 @@ namespace fathom {
 AddedTokens::AddedTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
   std::erase_if(entries_, [](const Entry& e) { return e.literal.empty(); });
   std::ranges::stable_sort(entries_, {}, &Entry::literal);
-  const auto repeated = std::ranges::unique(entries_, {}, &Entry::literal);
-  entries_.erase(repeated.begin(), repeated.end());
+  const auto is_repeated = [](const Entry& a, const Entry& b) { return a.literal == b.literal; };
+  entries_.erase(std::unique(entries_.begin(), entries_.end(), is_repeated), entries_.end());
   for (const Entry& e : entries_) {
     first_bytes_.set(static_cast<uint8_t>(e.literal.front()));
   }
@@ -64,10 +64,9 @@ std::optional<AddedTokenScanner::Match> AddedTokenScanner::longest_at(size_t pos
       break;
     }
     const auto byte_at_length = [&](const AddedTokens::Entry& e) { return static_cast<uint8_t>(e.literal[length]); };
-    const auto narrowed =
-        std::ranges::equal_range(first, last, static_cast<uint8_t>(text_[pos + length]), {}, byte_at_length);
-    first = narrowed.begin();
-    last = narrowed.end();
+    const auto byte = static_cast<uint8_t>(text_[pos + length]);
+    last = std::ranges::upper_bound(first, last, byte, {}, byte_at_length);
+    first = std::ranges::lower_bound(first, last, byte, {}, byte_at_length);
   }
   return longest;
 }

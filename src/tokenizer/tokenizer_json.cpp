@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/json_text.h"
 #include "core/prompt_text.h"
 #include "tokenizer/tokenizer_data.h"
 
@@ -29,14 +30,6 @@ constexpr std::string_view kWords =
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kBadModel, "tokenizer.json: " + what); }
 [[noreturn]] void fail_unsupported(const std::string& what) {
   throw Error(ErrorCode::kUnsupported, "tokenizer.json: " + what);
-}
-
-Json parse(std::string_view text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    fail(fmt::format("not valid JSON at byte {} of {}", error.byte, text.size()));
-  }
 }
 
 // `path` names the parent in messages.
@@ -191,7 +184,7 @@ std::optional<TokenId> id_of(const TokenizerData& data, std::string_view literal
 }  // namespace
 
 TokenizerData parse_tokenizer_json(std::string_view json) {
-  const Json root = parse(json);
+  const Json root = parse_large_json(json, "tokenizer.json");
   const Json& model = member(root, "root", "model");
   if (member(model, "model", "type") != "BPE") {
     fail_unsupported("model.type is not BPE");

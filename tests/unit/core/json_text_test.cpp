@@ -35,5 +35,11 @@ TEST(JsonText, RefusesDeepNesting) {
   EXPECT_ERROR((void)parse_json(std::string(1 << 20, '['), "x.json"), ErrorCode::kBadModel, "nested deeper than 64");
 }
 
+TEST(JsonText, ChecksLargeJsonAlike) {
+  EXPECT_EQ(parse_large_json(R"({"b": 1, "a": 2})", "x.json").dump(), R"({"a":2,"b":1})");
+  EXPECT_ERROR((void)parse_large_json(R"({"k": 1, "k": 2})", "x.json"), ErrorCode::kBadModel,
+               "x.json: key k occurs twice");
+}
+
 }  // namespace
 }  // namespace fathom

@@ -141,18 +141,19 @@ TEST(TokenizerJson, RejectsImpossibleIds) {
 }
 
 TEST(TokenizerJson, RejectsWhatIsNotJson) {
-  EXPECT_ERROR((void)parse_tokenizer_json(""), ErrorCode::kBadModel, "not valid JSON at byte 1 of 0");
+  EXPECT_ERROR((void)parse_tokenizer_json(""), ErrorCode::kBadModel, "tokenizer.json: not valid JSON");
   EXPECT_ERROR((void)parse_tokenizer_json("[]"), ErrorCode::kBadModel, "no root.model");
   EXPECT_ERROR((void)parse_tokenizer_json("{\"model\":"), ErrorCode::kBadModel, "not valid JSON");
-  EXPECT_ERROR((void)parse_tokenizer_json("\"\xFF\""), ErrorCode::kBadModel, "not valid JSON at byte 2");
+  EXPECT_ERROR((void)parse_tokenizer_json("{\"model\": 1e999}"), ErrorCode::kBadModel, "number overflow");
+  EXPECT_ERROR((void)parse_tokenizer_json("{\"model\": 1, \"model\": 2}"), ErrorCode::kBadModel, "model occurs twice");
+  EXPECT_ERROR((void)parse_tokenizer_json("\"\xFF\""), ErrorCode::kBadModel, "ill-formed UTF-8");
 }
 
-TEST(TokenizerJson, SurvivesDeepNesting) {
+TEST(TokenizerJson, RejectsDeepNesting) {
   const std::string open(1'000'000, '[');
-  EXPECT_ERROR((void)parse_tokenizer_json(open), ErrorCode::kBadModel, "not valid JSON");
-  EXPECT_ERROR((void)parse_tokenizer_json(open + std::string(open.size(), ']')), ErrorCode::kBadModel, "no root.model");
-  const std::string nested = "{\"normalizer\":" + open + std::string(open.size(), ']') + "}";
-  EXPECT_ERROR((void)parse_tokenizer_json(nested), ErrorCode::kBadModel, "no root.model");
+  EXPECT_ERROR((void)parse_tokenizer_json(open), ErrorCode::kBadModel, "nested deeper than 64");
+  EXPECT_ERROR(parse_with("/normalizer", Json::array({Json::parse(std::string(64, '[') + std::string(64, ']'))})),
+               ErrorCode::kBadModel, "nested deeper than 64");
 }
 
 TEST(TokenizerJson, SurvivesEveryTruncation) {
