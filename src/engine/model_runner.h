@@ -42,7 +42,7 @@ class ModelRunner {
   // kOutOfMemory, kDevice), and kBadRequest for a limit that this model or machine cannot have.
   [[nodiscard]] static std::unique_ptr<ModelRunner> open(const RunnerConfig& config);
 
-  // The same from parts, for tests that decorate the backend. `config.model_path` is not read.
+  // The same from parts, for tests that bring or decorate a backend. `config.model_path` is not read.
   ModelRunner(std::unique_ptr<WeightSource> source, const ModelConfig& model, std::unique_ptr<Ops> ops,
               const RunnerConfig& config);
   ModelRunner(const ModelRunner&) = delete;
@@ -51,20 +51,21 @@ class ModelRunner {
   [[nodiscard]] const WeightSource& source() const { return *source_; }
   [[nodiscard]] const ModelConfig& model_config() const { return model_.config; }
   [[nodiscard]] Ops& ops() { return *ops_; }
-  [[nodiscard]] CachePool& pool() { return *pool_; }
-  [[nodiscard]] const CachePool& pool() const { return *pool_; }
+  [[nodiscard]] CachePool& pool() { return pool_; }
+  [[nodiscard]] const CachePool& pool() const { return pool_; }
   [[nodiscard]] int vocab() const { return model_.config.vocab; }
-  [[nodiscard]] int max_context() const { return pool_->limits().max_context; }
+  [[nodiscard]] int max_context() const { return pool_.limits().max_context; }
   [[nodiscard]] int max_rows() const { return max_rows_; }
   [[nodiscard]] int max_logits() const { return max_logits_; }
 
   // An empty sequence; must not outlive the runner. Throws kCacheFull.
-  [[nodiscard]] SequenceCache make_sequence() { return SequenceCache(*pool_); }
+  [[nodiscard]] SequenceCache make_sequence() { return SequenceCache(pool_); }
 
   // One step over different sequences, published all or none. Returns the wanted logits [sum of n_logits, V] in the
   // order of `inputs`, valid until the next step.
-  // Throws before anything ran, leaving all sequences as they were: kBadRequest (token id outside the vocabulary), and
-  // what StepTransaction::add throws. Throws while it runs, poisoning all of them: what the backend throws.
+  // Throws before anything ran, leaving all sequences as they were: kBadRequest (a token outside the vocabulary, more
+  // rows or logits than a step holds), and what StepTransaction::add throws. Throws while it runs, poisoning all of
+  // them: what the backend throws.
   HostMat<const float> run(std::span<const StepInput> inputs);
 
   // Feeds all `tokens` of one sequence in steps of `chunk` rows, or fewer where max_rows or, with `on_logits`,
@@ -73,17 +74,17 @@ class ModelRunner {
             const std::function<void(int position, HostMat<const float> logits)>& on_logits = {});
 
  private:
-  void check_inputs(std::span<const StepInput> inputs) const;
+  void gather(std::span<const StepInput> inputs);
 
   std::unique_ptr<WeightSource> source_;
   std::unique_ptr<Ops> ops_;
   Model model_;
-  std::unique_ptr<CachePool> pool_;
+  CachePool pool_;
   int max_rows_;
   int max_logits_;
   Scratch scratch_;
-  std::vector<float> logits_;  // [max_logits, V]
   // Reused from step to step.
+  std::vector<float> logits_;  // [most logits of a step so far, V]
   std::vector<TokenId> tokens_;
   std::vector<int32_t> logit_rows_;
 };
