@@ -16,3 +16,7 @@ if(FATHOM_TESTS)
   pkg_check_modules(icu IMPORTED_TARGET icu-uc)
   pkg_check_modules(pcre2 IMPORTED_TARGET libpcre2-8)
 endif()
+
+if(FATHOM_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

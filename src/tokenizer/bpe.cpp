@@ -32,11 +32,11 @@ uint32_t Bpe::rank_of(TokenId left, TokenId right) const {
 // Notes the merge of the symbol at `place` with its next one. The heap keeps earlier notes of the same place: they are
 // stale when their rank is not the symbol's.
 void Bpe::queue_merge(uint32_t place, Scratch& scratch) const {
-  Scratch::Symbol& symbol = scratch.symbols[place];
-  symbol.rank = symbol.next == kNone ? kNone : rank_of(symbol.token, scratch.symbols[symbol.next].token);
+  Scratch::Symbol& symbol = scratch.symbols_[place];
+  symbol.rank = symbol.next == kNone ? kNone : rank_of(symbol.token, scratch.symbols_[symbol.next].token);
   if (symbol.rank != kNone) {
-    scratch.heap.push_back(heap_entry(symbol.rank, place));
-    std::push_heap(scratch.heap.begin(), scratch.heap.end(), std::greater<>());
+    scratch.heap_.push_back(heap_entry(symbol.rank, place));
+    std::push_heap(scratch.heap_.begin(), scratch.heap_.end(), std::greater<>());
   }
 }
 
@@ -45,8 +45,8 @@ void Bpe::encode(std::string_view piece, Scratch& scratch, std::vector<TokenId>&
     return;
   }
   const auto n = static_cast<uint32_t>(piece.size());
-  auto& symbols = scratch.symbols;
-  auto& heap = scratch.heap;
+  auto& symbols = scratch.symbols_;
+  auto& heap = scratch.heap_;
   symbols.clear();
   heap.clear();
   for (uint32_t i = 0; i < n; ++i) {

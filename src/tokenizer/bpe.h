@@ -26,8 +26,8 @@ class Bpe {
       uint32_t previous, next;  // places of the neighbours
       uint32_t rank;            // of the merge with the next symbol; kNone: no such merge, or merged away
     };
-    std::vector<Symbol> symbols;
-    std::vector<uint64_t> heap;
+    std::vector<Symbol> symbols_;
+    std::vector<uint64_t> heap_;
   };
 
   // `merges` by rank. Of two merges of one pair the first counts.

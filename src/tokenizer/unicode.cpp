@@ -28,8 +28,8 @@ std::array<CharClass, kAsciiSize> make_ascii_classes() noexcept {
 }  // namespace
 
 CharClass char_class(char32_t c) noexcept {
-  static const std::array<CharClass, kAsciiSize> ascii = make_ascii_classes();
-  return c < kAsciiSize ? ascii[c] : find_class(c);
+  static const std::array<CharClass, kAsciiSize> kAscii = make_ascii_classes();
+  return c < kAsciiSize ? kAscii[c] : find_class(c);
 }
 
 std::string_view unicode_version() noexcept { return unicode_tables::kVersion; }

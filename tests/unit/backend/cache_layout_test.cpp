@@ -159,7 +159,8 @@ TEST(CacheLayout, RefusesContradictoryOptions) {
   const auto make = [](const CacheOptions& o) { (void)CacheLayout::make(flash(), o); };
   EXPECT_ERROR(make({.block_tokens = 0}), ErrorCode::kUnsupported,
                "block_tokens is 0, expected a positive multiple of 128");
-  EXPECT_ERROR(make({.block_tokens = 200}), ErrorCode::kUnsupported, "block_tokens is 200");
+  EXPECT_ERROR(make({.block_tokens = 200}), ErrorCode::kUnsupported,
+               "block_tokens is 200, expected a positive multiple of 128");
   EXPECT_ERROR(make({.block_tokens = -128}), ErrorCode::kUnsupported, "block_tokens is -128");
   EXPECT_ERROR(make({.rewind_rows = -1}), ErrorCode::kUnsupported, "rewind_rows is -1, expected 0 or more");
   EXPECT_ERROR(make({.activation_sim = false, .kv_type = KvType::kPacked}), ErrorCode::kUnsupported,
