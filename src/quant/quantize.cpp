@@ -20,7 +20,7 @@ constexpr float kBf16Max = 0x1.FEp127F;
 
 // Largest magnitude a type may be asked to encode. Every block format but MXFP4 scales with an F16 number: what F16
 // itself can hold is safe for all of them, and far beyond any real weight.
-float largest_magnitude(DType dtype) {
+float magnitude_limit(DType dtype) {
   switch (dtype) {
     case DType::kBF16:
       return kBf16Max;
@@ -32,7 +32,7 @@ float largest_magnitude(DType dtype) {
 }
 
 void check_magnitudes(DType dtype, std::span<const float> x) {
-  const float limit = largest_magnitude(dtype);
+  const float limit = magnitude_limit(dtype);
   const auto bad = std::find_if(x.begin(), x.end(), [limit](float v) { return !(std::fabs(v) <= limit); });
   if (bad != x.end()) {
     throw Error(ErrorCode::kBadModel, fmt::format("value {} of the row is {}: {} encodes finite values up to {:g}",
@@ -92,35 +92,76 @@ void encode_blocks(const float* x, std::byte* out, int64_t n, std::span<const fl
   }
 }
 
+void encode_block_format(DType dtype, const float* x, std::byte* out, int64_t n, std::span<const float> importance) {
+  switch (dtype) {
+    case DType::kQ4_0:
+      return encode_blocks<BlockQ4_0>(x, out, n, importance, kBlock);
+    case DType::kQ4_1:
+      return encode_blocks<BlockQ4_1>(x, out, n, importance, kBlock);
+    case DType::kQ5_0:
+      return encode_blocks<BlockQ5_0>(x, out, n, importance, kBlock);
+    case DType::kQ5_1:
+      return encode_blocks<BlockQ5_1>(x, out, n, importance, kBlock);
+    case DType::kQ8_0:
+      return encode_blocks<BlockQ8_0>(x, out, n, importance, kBlock);
+    case DType::kMXFP4:
+      return encode_blocks<BlockMXFP4>(x, out, n, importance, kBlock);
+    case DType::kQ2_K:
+      return encode_blocks<BlockQ2_K>(x, out, n, importance, kSuperBlock);
+    case DType::kQ3_K:
+      return encode_blocks<BlockQ3_K>(x, out, n, importance, kSuperBlock);
+    case DType::kQ4_K:
+      return encode_blocks<BlockQ4_K>(x, out, n, importance, kSuperBlock);
+    case DType::kQ5_K:
+      return encode_blocks<BlockQ5_K>(x, out, n, importance, kSuperBlock);
+    case DType::kQ6_K:
+      return encode_blocks<BlockQ6_K>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ1_S:
+      return encode_blocks<BlockIQ1_S>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ1_M:
+      return encode_blocks<BlockIQ1_M>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ2_XXS:
+      return encode_blocks<BlockIQ2_XXS>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ2_XS:
+      return encode_blocks<BlockIQ2_XS>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ2_S:
+      return encode_blocks<BlockIQ2_S>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ3_XXS:
+      return encode_blocks<BlockIQ3_XXS>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ3_S:
+      return encode_blocks<BlockIQ3_S>(x, out, n, importance, kSuperBlock);
+    case DType::kIQ4_NL:
+      return encode_blocks<BlockIQ4_NL>(x, out, n, importance, kBlock);
+    case DType::kIQ4_XS:
+      return encode_blocks<BlockIQ4_XS>(x, out, n, importance, kSuperBlock);
+    default:
+      FATHOM_CHECK(false, "types with scales apart are encoded by quantize_scaled()");
+  }
+}
+
 }  // namespace
 
 void quantize_row(DType dtype, const float* x, std::byte* out, int64_t n, std::span<const float> importance) {
   FATHOM_CHECK(n % dtype_info(dtype).block_size == 0, "a row is a whole number of blocks");
   FATHOM_CHECK(importance.empty() || importance.size() == static_cast<size_t>(n), "one importance per value");
+  const std::span<const float> row(x, static_cast<size_t>(n));
   switch (dtype) {
     case DType::kF32:
       return encode_values<float>(x, out, n, [](float v) { return v; });
+    case DType::kF16:
+      check_magnitudes(dtype, row);
+      return encode_values<uint16_t>(x, out, n, f32_to_f16);
+    case DType::kBF16:
+      check_magnitudes(dtype, row);
+      return encode_values<uint16_t>(x, out, n, f32_to_bf16);
     case DType::kI32:
       return encode_integers<int32_t>(dtype, x, out, n);
     case DType::kI64:
       return encode_integers<int64_t>(dtype, x, out, n);
     default:
-      break;
+      check_magnitudes(dtype, row);
+      return encode_block_format(dtype, x, out, n, importance);
   }
-  check_magnitudes(dtype, {x, static_cast<size_t>(n)});
-  switch (dtype) {
-    case DType::kF16:
-      return encode_values<uint16_t>(x, out, n, f32_to_f16);
-    case DType::kBF16:
-      return encode_values<uint16_t>(x, out, n, f32_to_bf16);
-    case DType::kQ8_0:
-      return encode_blocks<BlockQ8_0>(x, out, n, importance, kBlock);
-    case DType::kMXFP4:
-      return encode_blocks<BlockMXFP4>(x, out, n, importance, kBlock);
-    default:
-      break;
-  }
-  FATHOM_CHECK(false, "no encoder for this type");
 }
 
 }  // namespace fathom

@@ -15,4 +15,7 @@ namespace fathom {
   return static_cast<int>((clamped + kUnitDigit) - kUnitDigit);
 }
 
+// 1 / d, or 0 so that every value gets the code of zero.
+[[nodiscard]] inline float inverse_or_zero(float d) { return d != 0.0F ? 1.0F / d : 0.0F; }
+
 }  // namespace fathom
