@@ -13,6 +13,8 @@ struct YarnParams {
   int original_context = 0;
   float beta_fast = 32.0F;
   float beta_slow = 1.0F;
+
+  friend bool operator==(const YarnParams&, const YarnParams&) = default;
 };
 
 struct ModelConfig {
@@ -59,6 +61,8 @@ struct ModelConfig {
   [[nodiscard]] int shared_ffn() const { return n_shared_experts * expert_ffn; }
   // Mix rows: pre, post, and the hc x hc combination.
   [[nodiscard]] int hc_mix() const { return (2 + hc) * hc; }
+
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 // Channels of a compressor's projections: twice the row for ratio 4 (two overlapping roles), once for 128.
