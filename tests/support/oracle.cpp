@@ -81,13 +81,8 @@ fs::path shared_dir(const std::string& sub) {
 std::vector<Fixture> oracle_fixtures() {
   std::vector<Fixture> fixtures;
   for (const char* name : {"mini", "flash", "k256"}) {
-    fixtures.push_back({name, fs::path(FATHOM_TEST_DATA_DIR) / "oracle" / name});
-  }
-  for (const char* name : {"mini", "flash", "k256"}) {
     const fs::path full = shared_dir(std::string("fixtures/oracle/") + name);
-    if (!full.empty()) {
-      fixtures.push_back({std::string(name) + "_full", full});
-    }
+    fixtures.push_back({name, full.empty() ? fs::path(FATHOM_TEST_DATA_DIR) / "oracle" / name : full});
   }
   return fixtures;
 }

@@ -1,5 +1,5 @@
 // The oracle fixtures: tiny random models with reference results of an independent implementation.
-// tests/data/oracle holds trimmed copies; the full ones are used as well where FATHOM_SHARED_DIR has them.
+// tests/data/oracle holds trimmed copies; the full ones are used instead where FATHOM_SHARED_DIR has them.
 #pragma once
 
 #include <filesystem>
@@ -37,13 +37,12 @@ class ReferenceTensors {
   SafetensorsFile file_;
 };
 
-// A folder with one fixture, trimmed or full.
 struct Fixture {
-  std::string name;  // "mini", or "mini (full)"
+  std::string name;
   std::filesystem::path dir;
 };
 
-// mini, flash, k256 from tests/data, then the full ones where they exist.
+// mini, flash, k256: the full ones where they exist, else the trimmed copies of tests/data.
 [[nodiscard]] std::vector<Fixture> oracle_fixtures();
 // A folder of FATHOM_SHARED_DIR; empty when it is not there.
 [[nodiscard]] std::filesystem::path shared_dir(const std::string& sub);
