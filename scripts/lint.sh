@@ -26,6 +26,7 @@ done
 command -v clang-tidy-14 >/dev/null || die "clang-tidy-14 is missing (scripts/deps.sh --checks)"
 cd "$root"
 configure ci
+cmake "$root/build/ci" >/dev/null  # the list of files may have changed
 
 if [ -n "$base" ]; then
   mapfile -t changed < <(git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'src/*.h')

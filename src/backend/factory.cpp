@@ -12,7 +12,6 @@ std::unique_ptr<Ops> make_ops(const ModelConfig& config, const BackendOptions& o
     case BackendKind::kReference:
       return std::make_unique<reference::ReferenceOps>(config, options);
     case BackendKind::kCpu:
-      break;
     case BackendKind::kCuda:
       break;
   }

@@ -48,7 +48,9 @@ std::string find_bundled_model(const std::string& executable) {
 std::string executable_path() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
-  if (error) throw Error(ErrorCode::kIo, fmt::format("/proc/self/exe: cannot read: {}", error.message()));
+  if (error) {
+    throw Error(ErrorCode::kIo, fmt::format("/proc/self/exe: cannot read: {}", error.message()));
+  }
   return path.string();
 }
 

@@ -69,12 +69,16 @@ uint64_t parse_size(std::string_view text) {
 }
 
 std::string format_bytes(uint64_t bytes) {
-  if (bytes < 1024) return fmt::format("{} B", bytes);
+  if (bytes < 1024) {
+    return fmt::format("{} B", bytes);
+  }
   return format_scaled(static_cast<double>(bytes), 1024.0, {"B", "KiB", "MiB", "GiB", "TiB"});
 }
 
 std::string format_count(uint64_t count) {
-  if (count < 1000000) return fmt::format("{}", count);
+  if (count < 1000000) {
+    return fmt::format("{}", count);
+  }
   return format_scaled(static_cast<double>(count), 1000.0, {"", "K", "M", "B", "T"});
 }
 

@@ -247,6 +247,7 @@ std::vector<TensorInfo> read_tensor_infos(ByteCursor& cursor, const std::string&
 
 void check_no_overlap(const std::vector<TensorInfo>& infos, const std::string& file) {
   std::vector<const TensorInfo*> by_offset;
+  by_offset.reserve(infos.size());
   for (const TensorInfo& info : infos) {
     by_offset.push_back(&info);
   }
