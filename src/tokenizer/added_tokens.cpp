@@ -1,12 +1,12 @@
 #include "tokenizer/added_tokens.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "core/check.h"
 
 namespace fathom {
+
 AddedTokens::AddedTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
   std::erase_if(entries_, [](const Entry& e) { return e.literal.empty(); });
   std::ranges::stable_sort(entries_, {}, &Entry::literal);

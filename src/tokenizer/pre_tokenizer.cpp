@@ -32,7 +32,7 @@ PieceScanner::Char PieceScanner::at(size_t pos, size_t end) const noexcept {
   }
   const Utf8Char c = decode_utf8(text_.substr(pos, end - pos));
   if (c.status != Utf8Char::Status::kValid) {
-    return {kMaxCodePoint, CharClass::kOther, c.size};
+    return {kMaxCodePoint, CharClass::kOther, c.size};  // a code point that no rule names
   }
   return {c.value, char_class(c.value), c.size};
 }

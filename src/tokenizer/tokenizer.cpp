@@ -34,8 +34,8 @@ void check_id(const TokenizerData& data, std::string_view name, std::optional<To
 }
 
 TokenizerData checked(TokenizerData data) {
-  if (data.tokens.size() > std::numeric_limits<TokenId>::max()) {
-    fail(fmt::format("{} tokens", data.tokens.size()));
+  if (data.tokens.size() > kMaxTokens) {
+    fail(fmt::format("{} tokens, expected at most {}", data.tokens.size(), kMaxTokens));
   }
   if (data.types.empty()) {
     data.types.assign(data.tokens.size(), TokenType::kNormal);

@@ -1,6 +1,7 @@
 // A tokenizer as model files describe it: plain data, read from tokenizer.json or GGUF metadata, written by `convert`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ enum class TokenType : int32_t {
   kUnused = 5,
   kByte = 6,
 };
+
+// Far above any real vocabulary; keeps one hostile id from taking all memory.
+inline constexpr size_t kMaxTokens = size_t{1} << 20;
 
 struct TokenizerData {
   std::vector<std::string> tokens;  // by id; added tokens are literal, the others in the byte alphabet

@@ -17,9 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Far above any real vocabulary; keeps one hostile id from taking all memory.
-constexpr int64_t kMaxTokens = 1 << 20;
-
 constexpr std::string_view kDigitTriples = R"(\p{N}{1,3})";
 constexpr std::string_view kSingleDigits = R"(\p{N})";
 constexpr std::string_view kCjkRuns = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+";
@@ -61,9 +58,8 @@ size_t as_token_id(const Json& value, std::string_view path) {
   if (!value.is_number_integer()) {
     fail(fmt::format("{} is of type {}, expected integer", path, value.type_name()));
   }
-  // An unsigned value beyond int64_t wraps to a negative one.
-  const auto id = value.get<int64_t>();
-  if (id < 0 || id >= kMaxTokens) {
+  const auto id = value.get<int64_t>();  // unsigned values beyond int64_t come out negative
+  if (id < 0 || static_cast<size_t>(id) >= kMaxTokens) {
     fail(fmt::format("{} is {}, expected 0 to {}", path, id, kMaxTokens - 1));
   }
   return static_cast<size_t>(id);

@@ -53,6 +53,7 @@ TEST(PreTokenizer, CjkRunsBoundTheLookAhead) {
 TEST(PreTokenizer, CutsWhiteSpaceAtTheLastLineBreak) {
   EXPECT_EQ(split("  \n \r\n  x"), (Pieces{"  \n \r\n", " ", " x"}));
   EXPECT_EQ(split(" \n "), (Pieces{" \n", " "}));
+  EXPECT_EQ(split("\nx\r\nx"), (Pieces{"\n", "x", "\r\n", "x"}));
   EXPECT_EQ(split("\t\tx"), (Pieces{"\t", "\tx"}));
   EXPECT_EQ(split("  !"), (Pieces{" ", " !"}));
   EXPECT_EQ(split("\t!"), (Pieces{"\t", "!"}));

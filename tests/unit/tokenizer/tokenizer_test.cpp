@@ -230,6 +230,12 @@ TEST(Tokenizer, NamesAMissingByteToken) {
   EXPECT_ERROR(Tokenizer{TokenizerData{}}, ErrorCode::kBadModel, "for byte 0x00");
 }
 
+TEST(Tokenizer, RejectsMoreTokensThanAnyModelHas) {
+  TokenizerData data = byte_data();
+  data.tokens.resize(kMaxTokens + 1);
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "1048577 tokens, expected at most 1048576");
+}
+
 TEST(Tokenizer, RejectsTypesAndIdsThatDoNotFitTheTokens) {
   TokenizerData data = byte_data();
   data.types.pop_back();
