@@ -29,7 +29,7 @@ build=$root/build/fuzz
 say "building the fuzz targets"
 cmake --build "$build" --target fuzzers
 if [ ${#names[@]} -eq 0 ]; then
-  mapfile -t names < <(find "$build/fuzzers" -name 'fuzz_*' -type f -executable -printf '%f\n' | sed 's/^fuzz_//' | sort)
+  mapfile -t names < <(sed -n 's/^fathom_fuzz(\([a-z0-9_]*\).*/\1/p' "$root/tests/fuzz/CMakeLists.txt")
 fi
 [ ${#names[@]} -gt 0 ] || { say "no fuzz targets"; exit 0; }
 
