@@ -37,7 +37,7 @@ run_one() {
   local name=$1 build=$2 seeds=$3 seconds=$4
   local log=$build/fuzzers/$name.log
   mkdir -p "$build/corpus/$name" "$build/artifacts"
-  if ! "$build/fuzzers/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "$build/fuzzers/fuzz_$name" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$build/artifacts/$name-" "$build/corpus/$name" "$seeds" >"$log" 2>&1 </dev/null; then
     tail -n 60 "$log"
     echo "fuzz $name: FAILED"
