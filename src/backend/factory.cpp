@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "backend/cuda/make_cuda_ops.h"
 #include "backend/ops.h"
 #include "backend/reference/reference_ops.h"
 #include "core/error.h"
@@ -13,7 +14,7 @@ std::unique_ptr<Ops> make_ops(const ModelConfig& config, const BackendOptions& o
       return std::make_unique<reference::ReferenceOps>(config, options);
     case BackendKind::kCpu:
     case BackendKind::kCuda:
-      break;
+      return make_cuda_ops(config, options);
   }
   throw Error(ErrorCode::kUnsupported, fmt::format("backend {}: not in this build", backend_name(options.kind)));
 }

@@ -134,9 +134,11 @@ enum class BackendKind : uint8_t { kAuto, kReference, kCpu, kCuda };
 
 struct BackendOptions {
   BackendKind kind = BackendKind::kAuto;
-  int threads = 0;       // 0: as many as this process may use
-  std::string isa = {};  // cpu: forces a kernel table by name; "" = best
-  int max_rows = 512;    // rows of the largest step
+  int threads = 0;        // 0: as many as this process may use
+  std::string isa = {};   // cpu: forces a kernel table by name; "" = best
+  int max_rows = 512;     // rows of the largest step
+  int device = 0;         // cuda: which GPU
+  size_t gpu_memory = 0;  // cuda: bytes it may take; 0: what is free
   CacheOptions cache = {};
 };
 

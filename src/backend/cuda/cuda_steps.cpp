@@ -1,0 +1,421 @@
+// The steps of the model, each turned into launches.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backend/cuda/cuda_ops.h"
+#include "core/check.h"
+#include "core/error.h"
+
+namespace fathom::cuda {
+namespace {
+
+const DeviceWeight& planes(const Weight& w) { return *static_cast<const DeviceWeight*>(w.prepared); }
+const float* vector(const Weight& w) { return reinterpret_cast<const float*>(planes(w).codes); }
+
+template <class T>
+View<T> view(DeviceMat<T> m) {
+  return {m.device_ptr(), m.ld()};
+}
+
+}  // namespace
+
+bool CudaOps::few_rows(int rows) const {
+  constexpr int kFewRows = 8;
+  return rows <= kFewRows;
+}
+
+void CudaOps::overwrite(const float* data) {
+  for (Narrow* n : {&int8_, &bf16_}) {
+    if (n->source == data) {
+      n->source = nullptr;
+    }
+  }
+}
+
+QuantRows CudaOps::quant_rows(const Narrow& narrow, int rows, int cols) const {
+  auto* codes = narrow.memory.as<int8_t>();
+  const size_t bytes = (static_cast<size_t>(rows) * static_cast<size_t>(cols) + 255) / 256 * 256;
+  return {codes, reinterpret_cast<float*>(codes + bytes), cols};
+}
+
+QuantRows CudaOps::quantized(DeviceMat<const float> x) {
+  const QuantRows q = quant_rows(int8_, x.rows(), x.cols());
+  if (int8_.source != x.device_ptr() || int8_.rows != x.rows() || int8_.cols != x.cols()) {
+    quantize_rows(launch_, x.rows(), view(x), q);
+    int8_.source = x.device_ptr();
+    int8_.rows = x.rows();
+    int8_.cols = x.cols();
+  }
+  return q;
+}
+
+QuantRows CudaOps::offer_quantized(DeviceMat<const float> x) {
+  if (!few_rows(x.rows()) || x.cols() % 32 != 0) {
+    return {};
+  }
+  int8_.source = x.device_ptr();
+  int8_.rows = x.rows();
+  int8_.cols = x.cols();
+  return quant_rows(int8_, x.rows(), x.cols());
+}
+
+const uint16_t* CudaOps::narrowed(DeviceMat<const float> x) {
+  auto* out = bf16_.memory.as<uint16_t>();
+  if (bf16_.source != x.device_ptr() || bf16_.rows != x.rows() || bf16_.cols != x.cols()) {
+    to_bf16_rows(launch_, x.rows(), x.cols(), view(x), out);
+    bf16_.source = x.device_ptr();
+    bf16_.rows = x.rows();
+    bf16_.cols = x.cols();
+  }
+  return out;
+}
+
+void CudaOps::flush() {
+  if (!pending_) {
+    return;
+  }
+  const std::unique_ptr<PendingExit> exit = std::move(pending_);
+  hc_exit_rows(launch_, {.rows = exit->y.rows(),
+                         .hc = config_.hc,
+                         .hidden = config_.hidden,
+                         .streams = view(exit->streams),
+                         .exit_y = view(exit->y),
+                         .exit_post = view(DeviceMat<const float>(exit->mix.post)),
+                         .exit_comb = view(DeviceMat<const float>(exit->mix.comb))});
+}
+
+void CudaOps::embed(const Weight& table, DeviceMat<float> streams) {
+  pending_.reset();
+  embed_rows(launch_, streams.rows(), config_.hc, staging_.view(), planes(table), view(streams));
+}
+
+HcParams CudaOps::hc_params(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams,
+                            DeviceMat<float> x) {
+  const DeviceWeight& fn = planes(hc.fn);
+  if (fn.format != Format::kF32 && fn.format != Format::kF16 && fn.format != Format::kBF16) {
+    throw Error(ErrorCode::kUnsupported, fmt::format("{}: type {}, the cuda backend takes F32, F16 or BF16 here",
+                                                     hc.fn.name, dtype_info(hc.fn.dtype).name));
+  }
+  overwrite(x.device_ptr());
+  return {.rows = x.rows(),
+          .hc = config_.hc,
+          .hidden = config_.hidden,
+          .iterations = config_.sinkhorn_iterations,
+          .hc_eps = config_.hc_eps,
+          .rms_eps = config_.rms_eps,
+          .fn = fn,
+          .base = vector(hc.base),
+          .scale = vector(hc.scale),
+          .norm = vector(norm),
+          .streams = {const_cast<float*>(streams.device_ptr()), streams.ld()},
+          .x = view(x),
+          .q = offer_quantized(x),
+          .partials = hc_partials_.as<float>()};
+}
+
+void CudaOps::hc_enter(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, HcMix mix,
+                       DeviceMat<float> x) {
+  if (pending_ && pending_->streams.device_ptr() != streams.device_ptr()) {
+    flush();
+  }
+  HcParams p = hc_params(hc, norm, streams, x);
+  p.post = view(mix.post);
+  p.comb = view(mix.comb);
+  if (pending_) {
+    p.exit_y = view(pending_->y);
+    p.exit_post = view(DeviceMat<const float>(pending_->mix.post));
+    p.exit_comb = view(DeviceMat<const float>(pending_->mix.comb));
+    pending_.reset();
+  }
+  hc_enter_rows(launch_, p);
+}
+
+void CudaOps::hc_exit(DeviceMat<const float> y, const HcMix& mix, DeviceMat<float> streams) {
+  flush();
+  pending_ = std::make_unique<PendingExit>(PendingExit{y, mix, streams});
+}
+
+void CudaOps::hc_collapse(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, DeviceMat<float> x) {
+  flush();
+  if (x.rows() == 0) {
+    return;
+  }
+  HcParams p = hc_params(hc, norm, streams, x);
+  p.row_map = staging_.view().logit_rows;
+  p.head = true;
+  hc_enter_rows(launch_, p);
+}
+
+void CudaOps::multiply(std::span<const ProductTask> tasks, DeviceMat<const float> x) {
+  if (x.rows() == 0) {
+    return;
+  }
+  std::array<bool, 16> done{};
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (done[i]) {
+      continue;
+    }
+    if (!few_rows(x.rows()) && can_multiply_many_rows(tasks[i].w, tasks[i].group_rows)) {
+      gemm(launch_, {.w = tasks[i].w,
+                     .x = narrowed(x),
+                     .ldx = x.cols(),
+                     .rows = x.rows(),
+                     .group_rows = tasks[i].group_rows,
+                     .y = tasks[i].y});
+      continue;
+    }
+    // Everything of the same format in one launch.
+    const Format format = tasks[i].w.format;
+    ProductList list;
+    for (size_t j = i; j < tasks.size() && list.n < kMaxProducts; ++j) {
+      if (!done[j] && tasks[j].w.format == format) {
+        list.tasks[list.n++] = tasks[j];
+        done[j] = true;
+      }
+    }
+    multiply_few_rows(launch_, format, list, x.rows(), view(x), has_integer_codes(format) ? quantized(x) : QuantRows{});
+  }
+}
+
+void CudaOps::matmul(std::span<const Product> products, DeviceMat<const float> x) {
+  std::array<ProductTask, 16> tasks;
+  FATHOM_CHECK(products.size() <= tasks.size(), "too many products in one call");
+  for (size_t i = 0; i < products.size(); ++i) {
+    tasks[i] = {.w = planes(*products[i].weight), .y = view(products[i].y)};
+    overwrite(products[i].y.device_ptr());
+  }
+  multiply(std::span(tasks).first(products.size()), x);
+}
+
+void CudaOps::matmul_grouped(const Weight& w, DeviceMat<const float> context, DeviceMat<float> low) {
+  overwrite(low.device_ptr());
+  const ProductTask task{.w = planes(w), .y = view(low), .group_rows = config_.o_lora_rank};
+  multiply({&task, 1}, context);
+}
+
+void CudaOps::rms_norm(const Weight& gain, DeviceMat<const float> x, DeviceMat<float> y) {
+  overwrite(y.device_ptr());
+  rms_norm_rows(launch_, x.rows(), x.cols(), config_.rms_eps, vector(gain), view(x), view(y), offer_quantized(y));
+}
+
+CacheParams CudaOps::cache_params(int layer) const {
+  const LayerCache& cache = layout_.layers[static_cast<size_t>(layer)];
+  const StepView& step = staging_.view();
+  return {.rows = rows_,
+          .simulated = layout_.options.activation_sim,
+          .step = step,
+          .rotations = config_.ratio(layer) > 0 ? step.compressed_rotations : step.plain_rotations,
+          .ring = cache_.ring(layer),
+          .entries = cache_.entries(layer),
+          .index = cache_.index(layer),
+          .ring_rows = layout_.ring_rows,
+          .window = config_.window,
+          .ratio = cache.ratio,
+          .rows_per_block = cache.rows_per_block};
+}
+
+int CudaOps::max_visible(int ratio) const { return visible_entries(last_position_, ratio); }
+
+void CudaOps::norm_rope(int layer, const Weight& kv_norm, DeviceMat<float> q, DeviceMat<float> kv) {
+  overwrite(q.device_ptr());
+  overwrite(kv.device_ptr());
+  norm_rope_rows(launch_, {.cache = cache_params(layer),
+                           .heads = config_.n_heads,
+                           .eps = config_.rms_eps,
+                           .kv_norm = vector(kv_norm),
+                           .q = view(q),
+                           .kv = view(kv)});
+}
+
+CompressParams CudaOps::compress_params(int layer, const CompressorState& state, const CompressorWeights& w,
+                                        DeviceMat<const float> kv, DeviceMat<const float> gate) const {
+  return {.cache = cache_params(layer),
+          .state = {.offset = state.offset, .capacity = state.capacity},
+          .width = state.width,
+          .roles = state.roles,
+          .rope = config_.rope_dim,
+          .eps = config_.rms_eps,
+          .frequencies = frequencies_.as<float>() + config_.rope_dim / 2,
+          .ape = vector(w.ape),
+          .norm = vector(w.norm),
+          .kv = view(kv),
+          .gate = view(gate)};
+}
+
+void CudaOps::compress(int layer, const CompressorWeights& w, DeviceMat<const float> kv, DeviceMat<const float> gate) {
+  compress_rows(launch_, compress_params(layer, layout_.layers[static_cast<size_t>(layer)].state, w, kv, gate));
+}
+
+void CudaOps::compress_index(int layer, const CompressorWeights& w, DeviceMat<const float> kv,
+                             DeviceMat<const float> gate) {
+  CompressParams p = compress_params(layer, layout_.layers[static_cast<size_t>(layer)].index_state, w, kv, gate);
+  p.index = true;
+  compress_rows(launch_, p);
+}
+
+void CudaOps::select_entries(int layer, DeviceMat<float> q, DeviceMat<const float> weights,
+                             DeviceMat<int32_t> selected) {
+  overwrite(q.device_ptr());
+  const int visible = max_visible(4);
+  const int score_rows = static_cast<int>(
+      std::min<size_t>(score_count_ / static_cast<size_t>(std::max(visible, 1)), static_cast<size_t>(rows_)));
+  select_rows(launch_, {.cache = cache_params(layer),
+                        .heads = config_.index_heads,
+                        .dim = config_.index_dim,
+                        .rope = config_.rope_dim,
+                        .topk = config_.index_topk,
+                        .max_visible = visible,
+                        .q = view(q),
+                        .weights = view(weights),
+                        .selected = view(selected),
+                        .scores = scores_.as<float>(),
+                        .score_rows = score_rows});
+}
+
+void CudaOps::attend(int layer, const Weight& sinks, DeviceMat<const float> q, DeviceMat<const float> kv,
+                     DeviceMat<const int32_t> selected, DeviceMat<float> context) {
+  overwrite(context.device_ptr());
+  const int ratio = config_.ratio(layer);
+  int entries = max_visible(ratio);
+  if (selected.cols() > 0) {
+    entries = std::min(entries, config_.index_topk);
+  }
+  const AttendParams p{.cache = cache_params(layer),
+                       .heads = config_.n_heads,
+                       .dim = config_.head_dim,
+                       .rope = config_.rope_dim,
+                       .max_keys = config_.window + entries,
+                       .sinks = vector(sinks),
+                       .q = view(q),
+                       .kv = view(kv),
+                       .selected = selected.cols() > 0 ? view(selected) : View<const int32_t>{},
+                       .topk = config_.index_topk,
+                       .context = view(context)};
+  attend_rows(launch_, p);
+  store_ring_rows(launch_, p);
+}
+
+void CudaOps::route(int layer, const RouterWeights& w, DeviceMat<const float> x, TopK experts) {
+  (void)layer;
+  const DeviceMat<float> logits(router_logits_.as<float>(), x.rows(), config_.n_experts);
+  const ProductTask task{.w = planes(w.gate), .y = view(logits)};
+  multiply({&task, 1}, x);
+  route_rows(
+      launch_,
+      {.rows = x.rows(),
+       .experts = config_.n_experts,
+       .used = config_.n_experts_used,
+       .scale = config_.routed_scale,
+       .logits = {logits.device_ptr(), logits.ld()},
+       .bias = w.bias ? vector(*w.bias) : nullptr,
+       .token_table = w.token_to_expert ? reinterpret_cast<const int32_t*>(planes(*w.token_to_expert).codes) : nullptr,
+       .tokens = staging_.view().tokens,
+       .ids = view(experts.ids),
+       .weights = view(experts.weights)});
+}
+
+void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
+                      DeviceMat<const float> x, DeviceMat<float> y) {
+  overwrite(y.device_ptr());
+  for (const ExpertWeights* w : {&routed, &shared}) {
+    if (w->gate.dtype != w->up.dtype) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{}: type {}, expected that of {}, {}", w->up.name, dtype_info(w->up.dtype).name,
+                              w->gate.name, dtype_info(w->gate.dtype).name));
+    }
+  }
+  const int slots = config_.n_experts_used + 1;
+  const int ffn = std::max(routed.gate.out_dim, shared.gate.out_dim);
+  const int hidden_rows = x.rows() * slots;
+  ExpertParams p{.rows = x.rows(),
+                 .used = config_.n_experts_used,
+                 .limit = config_.swiglu_limit[static_cast<size_t>(layer)],
+                 .shared_limit = config_.shared_swiglu_limit[static_cast<size_t>(layer)],
+                 .gate = planes(routed.gate),
+                 .up = planes(routed.up),
+                 .down = planes(routed.down),
+                 .shared_gate = planes(shared.gate),
+                 .shared_up = planes(shared.up),
+                 .shared_down = planes(shared.down),
+                 .ids = {chosen.ids.device_ptr(), chosen.ids.ld()},
+                 .weights = {chosen.weights.device_ptr(), chosen.weights.ld()},
+                 .x = view(x),
+                 .xq = {},
+                 .hidden = {hidden_.as<float>(), ffn},
+                 .hidden_q = {},
+                 .y = view(y)};
+  const auto many = [](const DeviceWeight& w) { return can_multiply_many_rows(w, 0); };
+  if (!few_rows(x.rows()) && many(p.gate) && many(p.down) && many(p.shared_gate) && many(p.shared_down)) {
+    experts_many_rows(p, x);
+    return;
+  }
+  if (has_integer_codes(p.gate.format) || has_integer_codes(p.shared_gate.format)) {
+    p.xq = quantized(x);
+  }
+  if (ffn % 32 == 0) {
+    p.hidden_q = quant_rows(hidden_int8_, hidden_rows, ffn);
+  }
+  experts_few_rows(launch_, p);
+}
+
+// Rows are grouped by expert, so that each expert that is chosen at all is read once.
+void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x) {
+  const int pairs = p.rows * p.used;
+  const int mean_rows = pairs / config_.n_experts;
+  const int tile_rows = gemm_tile_rows(2 * mean_rows);
+  auto* pair_ids = expert_groups_.as<int32_t>();
+  auto* pair_weights = reinterpret_cast<float*>(pair_ids + pairs);
+  auto* n_tiles = reinterpret_cast<int32_t*>(pair_weights + pairs);
+  auto* tiles = reinterpret_cast<RowTile*>(n_tiles + 4);
+  group_by_expert(launch_, {.rows = p.rows,
+                            .used = p.used,
+                            .experts = config_.n_experts,
+                            .tile_rows = tile_rows,
+                            .ids = p.ids,
+                            .weights = p.weights,
+                            .pairs = pair_ids,
+                            .pair_weights = pair_weights,
+                            .tiles = tiles,
+                            .n_tiles = n_tiles});
+  const uint16_t* x16 = narrowed(x);
+  auto* hidden = hidden_.as<uint16_t>();
+  uint16_t* shared_hidden = hidden + static_cast<size_t>(pairs) * static_cast<size_t>(p.gate.rows);
+
+  gemm_gate_up(launch_, {.w = p.shared_gate,
+                         .up = p.shared_up,
+                         .x = x16,
+                         .ldx = x.cols(),
+                         .rows = p.rows,
+                         .y16 = shared_hidden,
+                         .ldy16 = p.shared_gate.rows,
+                         .limit = p.shared_limit});
+  gemm(launch_, {.w = p.shared_down, .x = shared_hidden, .ldx = p.shared_gate.rows, .rows = p.rows, .y = p.y});
+
+  GemmParams routed{.w = p.gate,
+                    .up = p.up,
+                    .x = x16,
+                    .ldx = x.cols(),
+                    .tiles = tiles,
+                    .n_tiles = n_tiles,
+                    .max_tiles = max_row_tiles(pairs, config_.n_experts, tile_rows),
+                    .tile_rows = tile_rows,
+                    .row_list = pair_ids,
+                    .rows_per_x = p.used,
+                    .y16 = hidden,
+                    .ldy16 = p.gate.rows,
+                    .weights = pair_weights,
+                    .limit = p.limit};
+  gemm_gate_up(launch_, routed);
+  routed.w = p.down;
+  routed.x = hidden;
+  routed.ldx = p.gate.rows;
+  routed.rows_per_x = 1;
+  routed.y = {expert_out_.as<float>(), config_.hidden};
+  gemm(launch_, routed);
+  add_experts(launch_, p.rows, p.used, config_.hidden, expert_out_.as<float>(), p.y);
+}
+
+}  // namespace fathom::cuda

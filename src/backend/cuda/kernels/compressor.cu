@@ -1,0 +1,153 @@
+// Compressed KV entries and index keys.
+#include "backend/cuda/kernels/cache_rows.cuh"
+#include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/params.h"
+
+namespace fathom::cuda {
+namespace {
+
+constexpr int kPoolThreads = 512;
+constexpr int kStoreThreads = 256;
+
+// The newest rows of the step go to the state ring: [value | gate + ape].
+__device__ void store_state_row(const CompressParams& p, int row, int sequence, int position) {
+  const int channels = p.roles * p.width;
+  const float* v = p.kv.data + row * p.kv.ld;
+  const float* g = p.gate.data + row * p.gate.ld;
+  const float* ape = p.ape + position % p.cache.ratio * channels;
+  auto* out = reinterpret_cast<float*>(p.cache.step.slots[sequence] + p.state.offset) +
+              static_cast<size_t>(position % p.state.capacity) * 2 * channels;
+  for (int i = threadIdx.x; i < channels; i += blockDim.x) {
+    out[i] = v[i];
+    out[channels + i] = g[i] + ape[i];
+  }
+}
+
+// Block r pools the entry that row r completes, if it completes one.
+__device__ void pool_entry(const CompressParams& p, int row, int sequence, int position, float* entry, float* shared) {
+  const int ratio = p.cache.ratio;
+  const int channels = p.roles * p.width;
+  const int start = p.cache.step.starts[sequence];
+  const int first_row = p.cache.step.first_rows[sequence];
+  const int c = position / ratio;
+  const int oldest = max(0, (c - p.roles + 1) * ratio);
+  const auto* ring = reinterpret_cast<const float*>(p.cache.step.slots[sequence] + p.state.offset);
+
+  float square = 0.0F;
+  for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
+    float max = -INFINITY;
+    float sum = 0.0F;
+    float pooled = 0.0F;
+    for (int t = oldest; t <= position; ++t) {
+      const int channel = i + (t / ratio == c ? (p.roles - 1) * p.width : 0);
+      float v = 0.0F;
+      float g = 0.0F;
+      if (t < start) {
+        const float* from = ring + static_cast<size_t>(t % p.state.capacity) * 2 * channels + channel;
+        v = from[0];
+        g = from[channels];
+      } else {
+        const int r = first_row + t - start;
+        v = p.kv.data[r * p.kv.ld + channel];
+        g = p.gate.data[r * p.gate.ld + channel] + p.ape[t % ratio * channels + channel];
+      }
+      if (g > max) {
+        const float shrink = expf(max - g);
+        sum *= shrink;
+        pooled *= shrink;
+        max = g;
+      }
+      const float e = expf(g - max);
+      sum += e;
+      pooled += e * v;
+    }
+    entry[i] = pooled / sum;
+    square += entry[i] * entry[i];
+  }
+  const float r = rsqrtf(block_sum(square, shared) / static_cast<float>(p.width) + p.eps);
+  for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
+    entry[i] = entry[i] * r * p.norm[i];
+  }
+  __syncthreads();
+  const int pairs = p.rope / 2;
+  float* tail = entry + p.width - p.rope;
+  for (int i = threadIdx.x; i < pairs; i += blockDim.x) {
+    const float2 rotation = rotation_at(c * ratio, p.frequencies[i]);
+    const double a = tail[2 * i];
+    const double b = tail[2 * i + 1];
+    tail[2 * i] = static_cast<float>(a * rotation.x - b * rotation.y);
+    tail[2 * i + 1] = static_cast<float>(a * rotation.y + b * rotation.x);
+  }
+  __syncthreads();
+  const int at = c % p.cache.rows_per_block;
+  if (!p.index) {
+    std::byte* region = entry_region(p.cache, sequence, c, p.cache.entries);
+    round_kv_row(p.cache.entries, p.cache.simulated, entry);
+    store_kv_row(p.cache.entries, region, at, entry);
+    return;
+  }
+  const RowRegion& g = p.cache.index;
+  std::byte* region = entry_region(p.cache, sequence, c, g);
+  if (p.cache.simulated) {
+    hadamard_row(entry, p.width);
+  }
+  const int lane = threadIdx.x % kWarp;
+  for (int first = static_cast<int>(threadIdx.x / kWarp) * kFp4Group; first < p.width;
+       first += static_cast<int>(blockDim.x / kWarp) * kFp4Group) {
+    const bool inside = first + lane < p.width;
+    float v = inside ? entry[first + lane] : 0.0F;
+    unsigned code = 0;
+    if (p.cache.simulated) {
+      v = fp4_round(v, &code);
+    }
+    if (g.packed) {
+      const RowPlanes planes = index_planes(g, region, at);
+      const unsigned nibble = to_e2m1(v / e8m0(code));
+      const unsigned above = __shfl_down_sync(kFullMask, nibble, 1);
+      if (inside && lane % 2 == 0) {
+        planes.codes[(first + lane) / 2] =
+            static_cast<std::byte>(nibble | (first + lane + 1 < p.width ? above << 4 : 0));
+      }
+      if (lane == 0) {
+        planes.scales[first / kFp4Group] = static_cast<std::byte>(code);
+      }
+    } else if (inside) {
+      reinterpret_cast<float*>(region)[static_cast<size_t>(at) * g.dims + first + lane] = v;
+    }
+  }
+}
+
+template <bool kPool, bool kStore>
+__global__ void __launch_bounds__(kPoolThreads) compress_kernel(const __grid_constant__ CompressParams p) {
+  extern __shared__ float entry[];  // [width]
+  __shared__ float shared[32];
+  wait_for_predecessor();
+  let_successor_start();
+  const int row = blockIdx.x;
+  const int sequence = p.cache.step.row_sequence[row];
+  const int position = p.cache.step.row_position[row];
+  if (kPool && (position + 1) % p.cache.ratio == 0) {
+    pool_entry(p, row, sequence, position, entry, shared);
+  }
+  if (kStore) {
+    const int end = p.cache.step.starts[sequence] + p.cache.step.row_counts[sequence];
+    if (position >= end - p.state.capacity) {
+      store_state_row(p, row, sequence, position);
+    }
+  }
+}
+
+}  // namespace
+
+void compress_rows(const Launch& launch, const CompressParams& p) {
+  const size_t bytes = static_cast<size_t>(p.width) * sizeof(float);
+  // With one row nothing that is stored can be in the way of what is pooled.
+  if (p.cache.rows == 1) {
+    start(launch, compress_kernel<true, true>, dim3(1), kPoolThreads, bytes, p);
+    return;
+  }
+  start(launch, compress_kernel<true, false>, dim3(p.cache.rows), kPoolThreads, bytes, p);
+  start(launch, compress_kernel<false, true>, dim3(p.cache.rows), kStoreThreads, bytes, p);
+}
+
+}  // namespace fathom::cuda
