@@ -1,12 +1,261 @@
-// The fathom program: parses the command line and calls one subcommand.
-#include <cstdio>
-#include <string_view>
+// The fathom program: parses the command line and calls one command. The only file that includes CLI11, which takes ten
+// seconds to compile.
+#include <fmt/format.h>
 
-int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    std::puts("fathom " FATHOM_VERSION);
-    return 0;
-  }
-  std::fputs("usage: fathom --version\n", stderr);
-  return 2;
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/chat.h"
+#include "cli/convert.h"
+#include "cli/exit_code.h"
+#include "cli/inspect.h"
+#include "cli/logits.h"
+#include "cli/perplexity.h"
+#include "cli/run.h"
+#include "cli/tokenize.h"
+#include "core/error.h"
+
+namespace fathom::cli {
+namespace {
+
+using Command = std::function<int()>;
+
+const CLI::Validator kPositive = CLI::Range(1, std::numeric_limits<int>::max()).description("a positive number");
+const CLI::Validator kNotNegative = CLI::Range(0, std::numeric_limits<int>::max()).description("a number >= 0");
+
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::string& help,
+                        const std::map<std::string, T>& choices) {
+  return app
+      .add_option_function<std::string>(
+          name, [&value, choices](const std::string& chosen) { value = choices.at(chosen); }, help)
+      ->check(CLI::IsMember([&choices] {
+        std::vector<std::string> names;
+        for (const auto& [choice, ignored] : choices) {
+          names.push_back(choice);
+        }
+        return names;
+      }()));
 }
+
+void add_model(CLI::App& app, std::string& model) {
+  app.add_option("-m,--model", model,
+                 "GGUF file (the first of a split) or safetensors directory; default: the bundled one")
+      ->type_name("PATH");
+}
+
+void add_cache_options(CLI::App& app, bool& activation_sim, std::optional<KvType>& kv_type) {
+  add_choice<bool>(app, "--activation-sim", activation_sim, "round cached rows as in training (default: on)",
+                   {{"on", true}, {"off", false}});
+  add_choice<std::optional<KvType>>(app, "--kv-type", kv_type, "how cached rows are stored (default: auto)",
+                                    {{"auto", std::nullopt}, {"f32", KvType::kF32}, {"packed", KvType::kPacked}});
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  add_model(app, options.model);
+  add_choice<BackendKind>(app, "--backend", options.backend, "what computes (default: auto)",
+                          {{"auto", BackendKind::kAuto},
+                           {"reference", BackendKind::kReference},
+                           {"cpu", BackendKind::kCpu},
+                           {"cuda", BackendKind::kCuda}});
+  app.add_option("--threads", options.threads, "default: as many as this process may use")->check(kPositive);
+  add_cache_options(app, options.activation_sim, options.kv_type);
+}
+
+void add_sampling_options(CLI::App& app, SamplingOptions& options) {
+  SamplingParams& params = options.params;
+  app.add_option("-n,--max-tokens", options.max_tokens, "at most so many tokens; default: until the model ends")
+      ->check(kNotNegative);
+  app.add_option("--temp", params.temperature, "temperature; 0: always the likeliest token")->capture_default_str();
+  app.add_option("--top-p", params.top_p, "only the likeliest tokens that together reach this")->capture_default_str();
+  app.add_option("--top-k", params.top_k, "only the K likeliest tokens; 0: all")->capture_default_str();
+  app.add_option("--min-p", params.min_p, "only tokens this likely, relative to the likeliest")->capture_default_str();
+  app.add_option("--seed", params.seed, "draws the same tokens every time; default: a new one");
+  app.add_option("--stop", options.stops, "end before this text; may be given several times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("TEXT");
+}
+
+void add_thinking(CLI::App& app, Thinking& thinking) {
+  add_choice<Thinking>(
+      app, "--think", thinking, "reason before the answer (default: off)",
+      {{"off", Thinking::kOff}, {"low", Thinking::kLow}, {"high", Thinking::kHigh}, {"max", Thinking::kMax}});
+}
+
+void add_run(CLI::App& app, RunOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("run", "Answer one prompt, or continue a text");
+  add_model_options(*sub, options.model);
+  CLI::Option* prompt = sub->add_option("-p,--prompt,PROMPT", options.prompt, "the prompt")->type_name("TEXT");
+  sub->add_option("-f,--file", options.prompt_file, "read the prompt from a file; -: standard input")
+      ->type_name("FILE")
+      ->excludes(prompt);
+  add_sampling_options(*sub, options.sampling);
+  CLI::Option* chat = sub->add_flag_callback(
+      "--chat", [&] { options.mode = RunOptions::Mode::kChat; }, "the prompt is one turn of a chat (the default)");
+  CLI::Option* raw = sub->add_flag_callback(
+      "--raw", [&] { options.mode = RunOptions::Mode::kRaw; }, "the prompt is a text to continue");
+  raw->excludes(chat);
+  add_thinking(*sub, options.thinking);
+  sub->add_flag("--verbose", options.verbose, "print the speed even when stderr is no terminal");
+  sub->callback([&] { command = [&] { return run(options); }; });
+}
+
+void add_chat(CLI::App& app, ChatCommandOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("chat", "Talk with the model");
+  add_model_options(*sub, options.model);
+  sub->add_option("--system", options.system, "instructions before the conversation")->type_name("TEXT");
+  add_sampling_options(*sub, options.sampling);
+  add_thinking(*sub, options.thinking);
+  sub->add_flag("--verbose", options.verbose, "print the speed after each reply");
+  sub->callback([&] { command = [&] { return chat(options); }; });
+}
+
+void add_logits(CLI::App& app, LogitsOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("logits", "Write the logits of a token sequence as a NumPy file");
+  add_model_options(*sub, options.model);
+  sub->add_option("--tokens", options.tokens_file, "whitespace-separated token ids; -: standard input")
+      ->type_name("FILE")
+      ->required();
+  sub->add_option("--out", options.out, "float32 [n, vocab]")->type_name("FILE.npy")->required();
+  sub->add_option("--chunk", options.chunk, "tokens fed at a time")->check(kPositive)->capture_default_str();
+  sub->add_option("--steps", options.steps, "feed the last N one by one")->check(kNotNegative)->capture_default_str();
+  sub->callback([&] { command = [&] { return logits(options); }; });
+}
+
+void add_perplexity(CLI::App& app, PerplexityOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  add_model_options(*sub, options.model);
+  sub->add_option("-f,--file", options.text_file, "the text; -: standard input")->type_name("FILE")->required();
+  sub->add_option("--ctx", options.context, "positions of one window")->check(kPositive)->capture_default_str();
+  CLI::Option* save =
+      sub->add_option("--save-logits", options.save_logits, "keep the logits for --against")->type_name("FILE");
+  sub->add_option("--against", options.against, "compare with logits kept before")->type_name("FILE")->excludes(save);
+  sub->add_flag("--json", options.json);
+  sub->callback([&] { command = [&] { return perplexity(options); }; });
+}
+
+void add_inspect(CLI::App& app, InspectOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("inspect", "Show what a model file holds and what running it takes");
+  sub->add_option("-m,--model,MODEL", options.model, "GGUF file or safetensors directory; default: the bundled one")
+      ->type_name("PATH");
+  sub->add_flag("--tensors", options.tensors, "list every tensor");
+  CLI::Option* plan = sub->add_flag("--plan", options.plan, "how much memory running it takes");
+  sub->add_option("--ctx", options.context, "positions of one sequence; default: what the model was trained for")
+      ->check(kPositive)
+      ->needs(plan);
+  sub->add_option("--seqs", options.sequences, "sequences at a time")
+      ->check(kPositive)
+      ->capture_default_str()
+      ->needs(plan);
+  add_cache_options(*sub, options.activation_sim, options.kv_type);
+  sub->add_flag("--json", options.json);
+  sub->callback([&] { command = [&] { return inspect(options); }; });
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("tokenize", "Standard input as tokens");
+  add_model(*sub, options.model);
+  sub->add_flag("--ids", options.ids_only, "ids only, on one line");
+  sub->add_flag("--no-special", options.no_special, "control tokens in the text are ordinary text");
+  sub->callback([&] { command = [&] { return tokenize(options); }; });
+}
+
+void add_detokenize(CLI::App& app, DetokenizeOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("detokenize", "Token ids on standard input as text");
+  add_model(*sub, options.model);
+  sub->callback([&] { command = [&] { return detokenize(options); }; });
+}
+
+void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("convert", "Make one GGUF file of a safetensors directory");
+  sub->add_option("SOURCE", options.source, "directory with config.json and tokenizer.json")
+      ->type_name("DIR")
+      ->required();
+  sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
+  const auto add_type = [&](const std::string& name, std::optional<DType>& type, const std::string& help) {
+    std::map<std::string, std::optional<DType>> types;
+    for (const DType choice : convertible_types()) {
+      types.emplace(dtype_info(choice).name, choice);
+    }
+    add_choice<std::optional<DType>>(*sub, name, type, help, types)->type_name("TYPE");
+  };
+  add_type("--type", options.recipe.all, "all matrices; default: the nearest to what the source holds");
+  add_type("--experts", options.recipe.experts, "routed experts");
+  add_type("--shared", options.recipe.shared, "shared experts");
+  add_type("--attn", options.recipe.attention, "attention");
+  add_type("--compressor", options.recipe.compressor, "compressors and indexers");
+  add_type("--embd", options.recipe.embedding, "token embedding");
+  add_type("--output", options.recipe.output, "output matrix");
+  sub->add_option("--name", options.name, "what the model is called; default: the directory's name")->type_name("TEXT");
+  add_choice<std::optional<ChatDialect>>(*sub, "--dialect", options.dialect,
+                                         "how prompts are written; default: as the name tells",
+                                         {{"official", ChatDialect::kOfficial}, {"preview", ChatDialect::kPreview}});
+  sub->callback([&] { command = [&] { return convert(options); }; });
+}
+
+// One line on stderr, whatever the text holds.
+int fail(int exit_code, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::fputs(fmt::format("fathom: error: {}\n", text).c_str(), stderr);
+  return exit_code;
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Run DeepSeek-V4 models on your own machine.", "fathom");
+  app.set_version_flag("--version", "fathom " FATHOM_VERSION);
+  app.require_subcommand(0, 1);  // none is refused below, after an unknown word was named
+  app.set_help_all_flag("--help-all", "Help for every command");
+
+  RunOptions run_options;
+  ChatCommandOptions chat_options;
+  LogitsOptions logits_options;
+  PerplexityOptions perplexity_options;
+  InspectOptions inspect_options;
+  TokenizeOptions tokenize_options;
+  DetokenizeOptions detokenize_options;
+  ConvertOptions convert_options;
+  Command command;
+  add_run(app, run_options, command);
+  add_chat(app, chat_options, command);
+  add_logits(app, logits_options, command);
+  add_perplexity(app, perplexity_options, command);
+  add_inspect(app, inspect_options, command);
+  add_tokenize(app, tokenize_options, command);
+  add_detokenize(app, detokenize_options, command);
+  add_convert(app, convert_options, command);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    return fail(kExitUsage, fmt::format("{} (see --help)", error.what()));
+  }
+  if (!command) {
+    throw UsageError("no command given");
+  }
+  return command();
+}
+
+int main_program(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const UsageError& error) {
+    return fail(kExitUsage, fmt::format("{} (see --help)", error.what()));
+  } catch (const std::exception& error) {
+    return fail(kExitError, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace fathom::cli
+
+int main(int argc, char** argv) { return fathom::cli::main_program(argc, argv); }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 extern char** environ;
 
@@ -73,9 +74,11 @@ bool drain(int fd, std::string& text) {
   return n > 0 || (n < 0 && errno == EINTR);
 }
 
-// Feeds `input` and reads both outputs until the program closes them; false when time runs out.
-bool communicate(Pipe& in, Pipe& out, Pipe& err, const std::string& input, ProcessResult& result, int timeout_s) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_s);
+// Feeds the input and reads both outputs until the program closes them; false when time runs out.
+bool communicate(pid_t pid, Pipe& in, Pipe& out, Pipe& err, const ProcessOptions& options, ProcessResult& result) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.timeout_s);
+  const std::string& input = options.input;
+  int pending_signal = options.signal_on_output;
   size_t written = 0;
   while (out.fd[0] >= 0 || err.fd[0] >= 0) {
     if (written == input.size()) {
@@ -90,6 +93,9 @@ bool communicate(Pipe& in, Pipe& out, Pipe& err, const std::string& input, Proce
     if (polled[0].revents != 0 && !drain(out.fd[0], result.out)) {
       out.close_end(0);
     }
+    if (pending_signal != 0 && !result.out.empty()) {
+      ::kill(pid, std::exchange(pending_signal, 0));
+    }
     if (polled[1].revents != 0 && !drain(err.fd[0], result.err)) {
       err.close_end(0);
     }
@@ -103,7 +109,7 @@ bool communicate(Pipe& in, Pipe& out, Pipe& err, const std::string& input, Proce
 
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& input, int timeout_s) {
+ProcessResult run_process(const std::vector<std::string>& arguments, const ProcessOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   Pipe in;
   Pipe out;
@@ -115,14 +121,14 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const std::
   err.close_end(1);
 
   ProcessResult result;
-  const bool finished = communicate(in, out, err, input, result, timeout_s);
+  const bool finished = communicate(pid, in, out, err, options, result);
   if (!finished) {
     ::kill(pid, SIGKILL);
   }
   int status = 0;
   ::waitpid(pid, &status, 0);
   if (!finished) {
-    throw std::runtime_error(arguments[0] + ": no end after " + std::to_string(timeout_s) +
+    throw std::runtime_error(arguments[0] + ": no end after " + std::to_string(options.timeout_s) +
                              " s; stderr: " + result.err);
   }
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

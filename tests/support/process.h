@@ -12,9 +12,13 @@ struct ProcessResult {
   std::string err;
 };
 
-// Waits for the program; stdin holds `input`. Throws std::runtime_error when it cannot be started, and after
-// `timeout_s` seconds, when the program is killed.
-[[nodiscard]] ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& input = {},
-                                        int timeout_s = 60);
+struct ProcessOptions {
+  std::string input;         // what stdin holds
+  int timeout_s = 60;        // then the program is killed
+  int signal_on_output = 0;  // sent when the first byte arrives on its stdout; 0: none
+};
+
+// Waits for the program. Throws std::runtime_error when it cannot be started or runs out of time.
+[[nodiscard]] ProcessResult run_process(const std::vector<std::string>& arguments, const ProcessOptions& options);
 
 }  // namespace fathom::test

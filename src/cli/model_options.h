@@ -1,0 +1,25 @@
+// Options that every command with a running model shares, and what they mean to the engine.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/model_runner.h"
+
+namespace fathom::cli {
+
+struct ModelOptions {
+  std::string model;  // empty: the bundled one
+  BackendKind backend = BackendKind::kAuto;
+  int threads = 0;  // 0: as many as this process may use
+  bool activation_sim = true;
+  std::optional<KvType> kv_type;  // unset: what suits the backend
+};
+
+// The model given or the bundled one. Throws Error kIo when there is neither.
+[[nodiscard]] std::string model_path(const std::string& model);
+
+// Throws Error kUnsupported for options that contradict each other.
+[[nodiscard]] RunnerConfig runner_config(const ModelOptions& options);
+
+}  // namespace fathom::cli
