@@ -23,49 +23,28 @@ std::string json_error_text(const std::string& what) {
   return printable(tag_end == std::string::npos ? what : what.substr(tag_end + 2), kMaxErrorBytes);
 }
 
-namespace {
-
-template <class Json>
-Json parse_checked(std::string_view text, const std::string& name) {
-  using Event = typename Json::parse_event_t;
+nlohmann::json parse_json(std::string_view text, const std::string& name) {
+  using Event = nlohmann::json::parse_event_t;
   std::vector<std::unordered_set<std::string>> keys;  // of the objects being read, outermost first
-  const auto check = [&](int depth, Event event, Json& parsed) {
+  const auto check = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > kMaxDepth) {
       throw Error(ErrorCode::kBadModel, fmt::format("{}: JSON nested deeper than {}", name, kMaxDepth));
     }
-    switch (event) {
-      case Event::object_start:
-        keys.emplace_back();
-        break;
-      case Event::object_end:
-        keys.pop_back();
-        break;
-      case Event::key:
-        if (!keys.back().insert(parsed.template get_ref<const std::string&>()).second) {
-          throw Error(ErrorCode::kBadModel, fmt::format("{}: key {} occurs twice", name,
-                                                        printable(parsed.template get_ref<const std::string&>())));
-        }
-        break;
-      default:
-        break;
+    if (event == Event::object_start) {
+      keys.emplace_back();
+    } else if (event == Event::object_end) {
+      keys.pop_back();
+    } else if (event == Event::key && !keys.back().insert(parsed.get_ref<const std::string&>()).second) {
+      throw Error(ErrorCode::kBadModel,
+                  fmt::format("{}: key {} occurs twice", name, printable(parsed.get_ref<const std::string&>())));
     }
     return true;
   };
   try {
-    return Json::parse(text, check);
+    return nlohmann::json::parse(text, check);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kBadModel, fmt::format("{}: not valid JSON: {}", name, json_error_text(error.what())));
   }
-}
-
-}  // namespace
-
-nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
-  return parse_checked<nlohmann::ordered_json>(text, name);
-}
-
-nlohmann::json parse_large_json(std::string_view text, const std::string& name) {
-  return parse_checked<nlohmann::json>(text, name);
 }
 
 }  // namespace fathom

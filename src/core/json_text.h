@@ -7,11 +7,10 @@
 
 namespace fathom {
 
-// `name` stands for the text in messages. Throws kBadModel for invalid JSON, nesting deeper than 64, and a key that
-// occurs twice in one object (two readers could disagree on which counts).
-[[nodiscard]] nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
-// The same with keys sorted: ordered_json takes quadratic time for objects of many keys, such as vocabularies.
-[[nodiscard]] nlohmann::json parse_large_json(std::string_view text, const std::string& name);
+// `name` stands for the text in messages. Keys come out sorted: keeping their order would cost a look at all others for
+// each. Throws kBadModel for invalid JSON, nesting deeper than 64, and a key that occurs twice in one object (two
+// readers could disagree on which counts).
+[[nodiscard]] nlohmann::json parse_json(std::string_view text, const std::string& name);
 
 // The description in nlohmann's exception, without its tag and safe to print.
 [[nodiscard]] std::string json_error_text(const std::string& what);

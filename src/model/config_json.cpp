@@ -228,7 +228,7 @@ ModelConfig read_json_config(std::string_view text, const std::string& file) {
     throw Error(ErrorCode::kBadModel,
                 fmt::format("{}: {} bytes, expected at most {}", file, text.size(), kMaxConfigBytes));
   }
-  const nlohmann::ordered_json json = parse_json(text, file);
+  const nlohmann::json json = parse_json(text, file);
   if (!json.is_object()) {
     throw Error(ErrorCode::kBadModel, fmt::format("{}: not a JSON object", file));
   }

@@ -15,11 +15,11 @@ namespace {
 
 constexpr size_t kMaxValueBytes = 60;
 
-std::string value_text(const nlohmann::ordered_json& value) { return printable(value.dump(), kMaxValueBytes); }
+std::string value_text(const nlohmann::json& value) { return printable(value.dump(), kMaxValueBytes); }
 
 }  // namespace
 
-JsonFields::JsonFields(const nlohmann::ordered_json& object, const std::string& file, std::string prefix)
+JsonFields::JsonFields(const nlohmann::json& object, const std::string& file, std::string prefix)
     : object_(object), file_(file), prefix_(std::move(prefix)) {}
 
 bool JsonFields::has(const JsonKeys& keys) const { return find(keys).has_value(); }
@@ -74,14 +74,14 @@ JsonFields JsonFields::object(const char* key) const {
 
 void JsonFields::require_bool(const char* key, bool expected) const {
   const std::optional<Field> field = find({key});
-  if (field && *field->value != nlohmann::ordered_json(expected)) {
+  if (field && *field->value != nlohmann::json(expected)) {
     unsupported(*field, expected ? "true" : "false");
   }
 }
 
 void JsonFields::require_integer(const char* key, int expected) const {
   const std::optional<Field> field = find({key});
-  if (field && *field->value != nlohmann::ordered_json(expected)) {
+  if (field && *field->value != nlohmann::json(expected)) {
     unsupported(*field, fmt::format("{}", expected));
   }
 }
@@ -95,7 +95,7 @@ void JsonFields::require_number(const char* key, float expected) const {
 
 void JsonFields::require_text(const JsonKeys& keys, std::string_view expected) const {
   const std::optional<Field> field = find(keys);
-  if (field && *field->value != nlohmann::ordered_json(expected)) {
+  if (field && *field->value != nlohmann::json(expected)) {
     unsupported(*field, fmt::format("\"{}\"", expected));
   }
 }

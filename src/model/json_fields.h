@@ -15,7 +15,7 @@ namespace fathom {
 class JsonFields {
  public:
   // `prefix` goes before the keys in messages ("rope_scaling.").
-  JsonFields(const nlohmann::ordered_json& object, const std::string& file, std::string prefix = {});
+  JsonFields(const nlohmann::json& object, const std::string& file, std::string prefix = {});
 
   [[nodiscard]] const std::string& file() const { return file_; }
 
@@ -39,7 +39,7 @@ class JsonFields {
  private:
   struct Field {
     std::string key;
-    const nlohmann::ordered_json* value;
+    const nlohmann::json* value;
   };
 
   [[nodiscard]] std::optional<Field> find(const JsonKeys& keys) const;
@@ -50,7 +50,7 @@ class JsonFields {
   [[noreturn]] void fail(const Field& field, const std::string& expected) const;
   [[noreturn]] void unsupported(const Field& field, const std::string& expected) const;
 
-  const nlohmann::ordered_json& object_;
+  const nlohmann::json& object_;
   const std::string& file_;
   std::string prefix_;
 };

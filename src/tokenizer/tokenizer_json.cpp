@@ -180,7 +180,7 @@ std::optional<TokenId> id_of(const TokenizerData& data, std::string_view literal
 }  // namespace
 
 TokenizerData parse_tokenizer_json(std::string_view json) {
-  const Json root = parse_large_json(json, "tokenizer.json");
+  const Json root = parse_json(json, "tokenizer.json");
   const Json& model = member(root, "root", "model");
   if (member(model, "model", "type") != "BPE") {
     fail_unsupported("model.type is not BPE");

@@ -62,7 +62,7 @@ void expect_same_meaning(const std::string& port, const std::string& official) {
   EXPECT_EQ(a->name, b->name) << port << " and " << official;
 }
 
-void expect_experts(const std::string& port, const nlohmann::ordered_json& experts) {
+void expect_experts(const std::string& port, const nlohmann::json& experts) {
   const auto stack = meaning_of_safetensors_name(port);
   ASSERT_TRUE(stack.has_value()) << port;
   for (size_t e = 0; e < experts.size(); ++e) {
