@@ -78,9 +78,9 @@ uint32_t signs_and_scale(const Magnitudes& m, const IqFit& fit, size_t s) {
 }  // namespace
 
 void quantize_block(const float* x, const float* w, BlockIQ2_XXS& block) noexcept {
-  static const GridTable table(kIq2XxsGrid);
+  static const GridTable kTable(kIq2XxsGrid);
   const Magnitudes m = split_signs(x, w, true);
-  const IqFit fit = fit_magnitudes(m, w, table, 43.0F, kIq2SubsOf32);
+  const IqFit fit = fit_magnitudes(m, w, kTable, 43.0F, kIq2SubsOf32);
   block.d = fit.d;
   for (size_t s = 0; s < 8; ++s) {
     const uint16_t* entries = fit.entries.data() + 4 * s;
@@ -93,9 +93,9 @@ void quantize_block(const float* x, const float* w, BlockIQ2_XXS& block) noexcep
 }
 
 void quantize_block(const float* x, const float* w, BlockIQ2_XS& block) noexcept {
-  static const GridTable table(kIq2XsGrid);
+  static const GridTable kTable(kIq2XsGrid);
   const Magnitudes m = split_signs(x, w, true);
-  const IqFit fit = fit_magnitudes(m, w, table, 43.0F, kIq2SubsOf16);
+  const IqFit fit = fit_magnitudes(m, w, kTable, 43.0F, kIq2SubsOf16);
   block.d = fit.d;
   for (size_t g = 0; g < 32; ++g) {
     block.qs[g] = static_cast<uint16_t>(fit.entries[g] | (m.signs[g] & 0x7F) << 9);
@@ -106,9 +106,9 @@ void quantize_block(const float* x, const float* w, BlockIQ2_XS& block) noexcept
 }
 
 void quantize_block(const float* x, const float* w, BlockIQ2_S& block) noexcept {
-  static const GridTable table(kIq2SGrid);
+  static const GridTable kTable(kIq2SGrid);
   const Magnitudes m = split_signs(x, w, false);
-  const IqFit fit = fit_magnitudes(m, w, table, 43.0F, kIq2SubsOf16);
+  const IqFit fit = fit_magnitudes(m, w, kTable, 43.0F, kIq2SubsOf16);
   block.d = fit.d;
   for (size_t g = 0; g < 32; ++g) {
     block.qs[g] = static_cast<uint8_t>(fit.entries[g]);
@@ -121,9 +121,9 @@ void quantize_block(const float* x, const float* w, BlockIQ2_S& block) noexcept 
 }
 
 void quantize_block(const float* x, const float* w, BlockIQ3_XXS& block) noexcept {
-  static const GridTable table(kIq3XxsGrid);
+  static const GridTable kTable(kIq3XxsGrid);
   const Magnitudes m = split_signs(x, w, true);
-  const IqFit fit = fit_magnitudes(m, w, table, 62.0F, kIq3XxsSubs);
+  const IqFit fit = fit_magnitudes(m, w, kTable, 62.0F, kIq3XxsSubs);
   block.d = fit.d;
   for (size_t g = 0; g < 64; ++g) {
     block.qs[g] = static_cast<uint8_t>(fit.entries[g]);
@@ -135,9 +135,9 @@ void quantize_block(const float* x, const float* w, BlockIQ3_XXS& block) noexcep
 }
 
 void quantize_block(const float* x, const float* w, BlockIQ3_S& block) noexcept {
-  static const GridTable table(kIq3SGrid);
+  static const GridTable kTable(kIq3SGrid);
   const Magnitudes m = split_signs(x, w, false);
-  const IqFit fit = fit_magnitudes(m, w, table, 15.0F, kIq3SSubs);
+  const IqFit fit = fit_magnitudes(m, w, kTable, 15.0F, kIq3SSubs);
   block.d = fit.d;
   for (size_t g = 0; g < 64; ++g) {
     block.qs[g] = static_cast<uint8_t>(fit.entries[g]);

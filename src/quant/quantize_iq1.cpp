@@ -17,13 +17,13 @@ constexpr float kLargestLevel = 1.125F;
 constexpr size_t kEntries = 2048;
 
 const GridTable& shifted_up() {
-  static const GridTable table(kIq1Grid, 0.125F);
-  return table;
+  static const GridTable kTable(kIq1Grid, 0.125F);
+  return kTable;
 }
 
 const GridTable& shifted_down() {
-  static const GridTable table(kIq1Grid, -0.125F);
-  return table;
+  static const GridTable kTable(kIq1Grid, -0.125F);
+  return kTable;
 }
 
 }  // namespace

@@ -129,7 +129,11 @@ DType fit_to_row(DType chosen, int64_t row) noexcept {
 }
 
 std::span<const DType> convertible_types() noexcept {
-  static constexpr std::array kTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kMXFP4};
+  static constexpr std::array kTypes = {DType::kF32,   DType::kF16,     DType::kBF16,   DType::kQ8_0,  DType::kMXFP4,
+                                        DType::kQ4_0,  DType::kQ4_1,    DType::kQ5_0,   DType::kQ5_1,  DType::kQ2_K,
+                                        DType::kQ3_K,  DType::kQ4_K,    DType::kQ5_K,   DType::kQ6_K,  DType::kIQ1_S,
+                                        DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
+                                        DType::kIQ3_S, DType::kIQ4_NL,  DType::kIQ4_XS};
   return kTypes;
 }
 

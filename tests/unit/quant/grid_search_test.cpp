@@ -44,13 +44,13 @@ template <size_t kWidth, size_t kEntries>
 void expect_choices_complete(const IqGrid<kWidth, kEntries>& grid, float largest_level) {
   const GridTable table(grid);
   const GridTable* const tables[] = {&table};
-  for (uint32_t seed = 0; seed < 40; ++seed) {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
     const Group g = random_group(seed, kWidth);
     const ScaleRange range = scale_range(g.x, largest_level);
     Choices choices;
     find_choices(tables, g.x.data(), g.w.data(), range, choices);
-    for (int step = 0; step <= 50; ++step) {
-      const float scale = range.low + (range.high - range.low) * static_cast<float>(step) / 50.0F;
+    for (int step = 0; step <= 20; ++step) {
+      const float scale = range.low + (range.high - range.low) * static_cast<float>(step) / 20.0F;
       double least = entry_error(grid, 0, g, scale);
       for (size_t e = 1; e < kEntries; ++e) {
         least = std::min(least, entry_error(grid, e, g, scale));

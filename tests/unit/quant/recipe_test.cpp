@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace fathom {
 namespace {
 
@@ -57,6 +59,18 @@ TEST(FitToRow, RowsThatDoNotDivideBecomeBF16) {
   EXPECT_EQ(fit_to_row(DType::kQ8_0, 64), DType::kQ8_0);
   EXPECT_EQ(fit_to_row(DType::kQ8_0, 48), DType::kBF16);
   EXPECT_EQ(fit_to_row(DType::kF16, 7), DType::kF16);
+}
+
+TEST(ConvertibleTypes, AreAllThatGgufHasForMatrices) {
+  std::set<DType> expected;
+  for (const DTypeInfo& info : all_dtypes()) {
+    if (info.ggml_type >= 0 && info.dtype != DType::kI32 && info.dtype != DType::kI64) {
+      expected.insert(info.dtype);
+    }
+  }
+  const std::span<const DType> types = convertible_types();
+  EXPECT_EQ(std::set<DType>(types.begin(), types.end()), expected);
+  EXPECT_EQ(types.size(), expected.size());
 }
 
 }  // namespace
