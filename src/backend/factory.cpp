@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "backend/cpu/cpu_ops.h"
 #include "backend/cuda/make_cuda_ops.h"
 #include "backend/ops.h"
 #include "backend/reference/reference_ops.h"
@@ -9,10 +10,11 @@ namespace fathom {
 
 std::unique_ptr<Ops> make_ops(const ModelConfig& config, const BackendOptions& options) {
   switch (options.kind) {
-    case BackendKind::kAuto:
     case BackendKind::kReference:
       return std::make_unique<reference::ReferenceOps>(config, options);
+    case BackendKind::kAuto:
     case BackendKind::kCpu:
+      return std::make_unique<cpu::CpuOps>(config, options);
     case BackendKind::kCuda:
       return make_cuda_ops(config, options);
   }

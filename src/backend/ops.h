@@ -25,6 +25,7 @@ namespace fathom {
 enum class WeightRole : uint8_t {
   kVector,     // norms, biases, sinks, scales, ape: read as float32
   kMatrix,     // left side of a product
+  kMixer,      // a matrix that only its own op reads, in float32: hyper-connection mixes, routers
   kExperts,    // a stack of matrices, few of them used per row
   kEmbedding,  // rows looked up by token id
   kIdTable,    // integers looked up by token id

@@ -176,7 +176,7 @@ namespace {
 using Visit = std::function<void(Weight&, WeightRole)>;
 
 void visit_hc(HcWeights& w, const Visit& visit) {
-  visit(w.fn, WeightRole::kMatrix);
+  visit(w.fn, WeightRole::kMixer);
   visit(w.base, WeightRole::kVector);
   visit(w.scale, WeightRole::kVector);
 }
@@ -216,7 +216,7 @@ void visit_experts(ExpertWeights& w, WeightRole role, const Visit& visit) {
 
 void visit_moe(MoeWeights& w, const Visit& visit) {
   visit(w.norm, WeightRole::kVector);
-  visit(w.router.gate, WeightRole::kMatrix);
+  visit(w.router.gate, WeightRole::kMixer);
   if (w.router.bias) {
     visit(*w.router.bias, WeightRole::kVector);
   }

@@ -1,0 +1,279 @@
+// Kernels that avx512.cpp and amx.cpp share. Static functions only.
+#pragma once
+
+#include <immintrin.h>
+
+#include "backend/cpu/isa/product_impl.h"
+#include "backend/cpu/isa/silu_impl.h"
+
+namespace fathom::cpu::avx512 {
+
+static inline __m512 half16(const std::byte* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+static inline __m128i bytes16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+struct Scales {
+  __m512 scale;
+  __m512 offset;
+};
+
+// Scales and offsets of the 16 lanes in one block, as lane_scale() computes them.
+template <PanelScale S>
+static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b) {
+  const std::byte* after = block + f.code_bytes();
+  const __m512 factor = _mm512_set1_ps(f.factor);
+  if constexpr (S == PanelScale::kHalf) {
+    return {_mm512_mul_ps(half16(after), factor), _mm512_setzero_ps()};
+  } else if constexpr (S == PanelScale::kHalfMin) {
+    return {_mm512_mul_ps(half16(after), factor), half16(after + 2 * kLanes)};
+  } else if constexpr (S == PanelScale::kPower) {
+    const __m512i e = _mm512_cvtepu8_epi32(bytes16(after));
+    const __m512i bits =
+        _mm512_mask_mov_epi32(_mm512_slli_epi32(e, 23), _mm512_testn_epi32_mask(e, e), _mm512_set1_epi32(0x00400000));
+    return {_mm512_mul_ps(_mm512_castsi512_ps(bits), factor), _mm512_setzero_ps()};
+  } else {
+    const std::byte* header = panel + f.header_offset(b);
+    const int sub = b % kSuperBlocks;
+    const __m512 d = half16(header);
+    if constexpr (S == PanelScale::kSuper) {
+      const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + sub * kLanes));
+      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_setzero_ps()};
+    } else {
+      const std::byte* scales = header + 4 * kLanes + sub * kLanes;
+      const __m512i s = _mm512_cvtepu8_epi32(bytes16(scales));
+      const __m512i m = _mm512_cvtepu8_epi32(bytes16(scales + kSuperBlocks * kLanes));
+      const __m512 min = _mm512_mul_ps(half16(header + 2 * kLanes), _mm512_cvtepi32_ps(m));
+      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_xor_ps(min, _mm512_set1_ps(-0.0F))};
+    }
+  }
+}
+
+// The 8 groups of codes of one block, signed.
+template <PanelCode C>
+static inline void load_codes(const std::byte* block, __m512i values, __m512i (&w)[8]) {
+  if constexpr (C == PanelCode::kQ8) {
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_loadu_si512(block + g * kGroupBytes);
+    }
+  } else {
+    const __m512i mask = _mm512_set1_epi8(0xF);
+    for (int g = 0; g < 4; ++g) {
+      const __m512i packed = _mm512_loadu_si512(block + g * kGroupBytes);
+      w[g] = _mm512_shuffle_epi8(values, _mm512_and_si512(packed, mask));
+      w[g + 4] = _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask));
+    }
+  }
+}
+
+static inline __mmask16 lane_mask(int first, int last) {
+  return static_cast<__mmask16>((0xFFFFU << first) & (0xFFFFU >> (kLanes - last)));
+}
+
+// vpdpbusd wants one unsigned operand: weights are biased by 128 (a flipped sign bit), and 128 * sum(x) is taken away.
+template <PanelCode C, PanelScale S, int R>
+static void quant_rows(const QuantProduct& p, int first_row) {
+  const PanelFormat& f = p.format;
+  const __m512i values = C == PanelCode::kNibble
+                             ? _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)))
+                             : _mm512_setzero_si512();
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+  __m512 acc[R];
+  for (int r = 0; r < R; ++r) {
+    acc[r] = _mm512_setzero_ps();
+  }
+  const std::byte* block = p.panel;
+  for (int b = 0; b < p.n_blocks; ++b) {
+    if (f.header_bytes() != 0 && b % kSuperBlocks == 0) {
+      block += f.header_bytes();
+    }
+    __m512i w[8];
+    load_codes<C>(block, values, w);
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_xor_si512(w[g], flip);
+    }
+    const Scales s = block_scales<S>(f, p.panel, block, b);
+    const int8_t* x = p.x.codes + (b * kTileRows + first_row) * kBlockColumns;
+    const float* xs = p.x.scales + b * kTileRows + first_row;
+    const int32_t* sums = p.x.sums + b * kTileRows + first_row;
+    for (int r = 0; r < R; ++r) {
+      __m512i even = _mm512_set1_epi32(-128 * sums[r]);
+      __m512i odd = _mm512_setzero_si512();
+      for (int g = 0; g < 8; g += 2) {
+        int32_t x0;
+        int32_t x1;
+        __builtin_memcpy(&x0, x + r * kBlockColumns + 4 * g, 4);
+        __builtin_memcpy(&x1, x + r * kBlockColumns + 4 * g + 4, 4);
+        even = _mm512_dpbusd_epi32(even, w[g], _mm512_set1_epi32(x0));
+        odd = _mm512_dpbusd_epi32(odd, w[g + 1], _mm512_set1_epi32(x1));
+      }
+      const __m512 dot = _mm512_cvtepi32_ps(_mm512_add_epi32(even, odd));
+      acc[r] = _mm512_fmadd_ps(dot, _mm512_mul_ps(_mm512_set1_ps(xs[r]), s.scale), acc[r]);
+      if constexpr (S == PanelScale::kHalfMin || S == PanelScale::kSuperMin) {
+        acc[r] = _mm512_fmadd_ps(s.offset, _mm512_set1_ps(xs[r] * static_cast<float>(sums[r])), acc[r]);
+      }
+    }
+    block += f.block_bytes();
+  }
+  const __mmask16 mask = lane_mask(p.first_lane, p.last_lane);
+  for (int r = 0; r < R; ++r) {
+    _mm512_mask_storeu_ps(p.y + (first_row + r) * p.ld, mask, acc[r]);
+  }
+}
+
+template <PanelCode C, PanelScale S>
+static void quant_tile_of(const QuantProduct& p) {
+  int row = 0;
+  for (; row + 8 <= p.n_rows; row += 8) {
+    quant_rows<C, S, 8>(p, row);
+  }
+  if (p.n_rows - row >= 4) {
+    quant_rows<C, S, 4>(p, row);
+    row += 4;
+  }
+  if (p.n_rows - row >= 2) {
+    quant_rows<C, S, 2>(p, row);
+    row += 2;
+  }
+  if (p.n_rows - row >= 1) {
+    quant_rows<C, S, 1>(p, row);
+  }
+}
+
+static void quant_tile(const QuantProduct& p) noexcept {
+  if (p.format.code == PanelCode::kQ8) {
+    return quant_tile_of<PanelCode::kQ8, PanelScale::kHalf>(p);
+  }
+  switch (p.format.scale) {
+    case PanelScale::kHalf:
+      return quant_tile_of<PanelCode::kNibble, PanelScale::kHalf>(p);
+    case PanelScale::kHalfMin:
+      return quant_tile_of<PanelCode::kNibble, PanelScale::kHalfMin>(p);
+    case PanelScale::kPower:
+      return quant_tile_of<PanelCode::kNibble, PanelScale::kPower>(p);
+    case PanelScale::kSuper:
+      return quant_tile_of<PanelCode::kNibble, PanelScale::kSuper>(p);
+    case PanelScale::kSuperMin:
+      return quant_tile_of<PanelCode::kNibble, PanelScale::kSuperMin>(p);
+    case PanelScale::kNone:
+      return;
+  }
+}
+
+static void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept {
+  const __m512 round = _mm512_set1_ps(kRound);
+  for (int b = 0; b < n / kBlockColumns; ++b) {
+    const __m512 low = _mm512_loadu_ps(x + b * kBlockColumns);
+    const __m512 high = _mm512_loadu_ps(x + b * kBlockColumns + 16);
+    const float amax = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+    const __m512 inverse = _mm512_set1_ps(amax > 0.0F ? 127.0F / amax : 0.0F);
+    const auto code = [&](__m512 v) {
+      return _mm512_cvtps_epi32(_mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(v, inverse), round), round));
+    };
+    const __m512i c0 = code(low);
+    const __m512i c1 = code(high);
+    int8_t* out = codes + (b * kTileRows + row) * kBlockColumns;
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(c0));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), _mm512_cvtepi32_epi8(c1));
+    scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
+    sums[b * kTileRows + row] = _mm512_reduce_add_epi32(_mm512_add_epi32(c0, c1));
+  }
+}
+
+template <PanelCode C>
+static inline __m512 float_lanes(const std::byte* panel, ptrdiff_t k) {
+  if constexpr (C == PanelCode::kF32) {
+    return _mm512_loadu_ps(panel + k * kLanes * 4);
+  } else {
+    const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + k * kLanes * 2));
+    if constexpr (C == PanelCode::kF16) {
+      return _mm512_cvtph_ps(h);
+    } else {
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+    }
+  }
+}
+
+template <PanelCode C, int R>
+static void float_rows_of(const FloatProduct& p, int first_row) {
+  __m512 acc[R];
+  for (int r = 0; r < R; ++r) {
+    acc[r] = _mm512_setzero_ps();
+  }
+  const float* x = p.x + first_row * p.x_ld;
+  for (int k = 0; k < p.columns; ++k) {
+    const __m512 w = float_lanes<C>(p.panel, k);
+    for (int r = 0; r < R; ++r) {
+      acc[r] = _mm512_fmadd_ps(w, _mm512_set1_ps(x[r * p.x_ld + k]), acc[r]);
+    }
+  }
+  const __mmask16 mask = lane_mask(p.first_lane, p.last_lane);
+  for (int r = 0; r < R; ++r) {
+    _mm512_mask_storeu_ps(p.y + (first_row + r) * p.y_ld, mask, acc[r]);
+  }
+}
+
+template <PanelCode C>
+static void float_rows_in(const FloatProduct& p) {
+  int row = 0;
+  for (; row + 12 <= p.n_rows; row += 12) {
+    float_rows_of<C, 12>(p, row);
+  }
+  for (; row + 4 <= p.n_rows; row += 4) {
+    float_rows_of<C, 4>(p, row);
+  }
+  for (; row < p.n_rows; ++row) {
+    float_rows_of<C, 1>(p, row);
+  }
+}
+
+static void float_rows(const FloatProduct& p) noexcept {
+  switch (p.code) {
+    case PanelCode::kBF16:
+      return float_rows_in<PanelCode::kBF16>(p);
+    case PanelCode::kF16:
+      return float_rows_in<PanelCode::kF16>(p);
+    default:
+      return float_rows_in<PanelCode::kF32>(p);
+  }
+}
+
+static inline __m512 exp16(__m512 x) {
+  const __mmask16 live = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExpLow), _CMP_NLT_UQ);
+  x = _mm512_max_ps(_mm512_set1_ps(kExpLow), x);
+  x = _mm512_min_ps(_mm512_set1_ps(kExpHigh), x);
+  const __m512 round = _mm512_set1_ps(kRound);
+  const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(kLog2E), round), round);
+  __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-kLn2High), x);
+  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-kLn2Low), r);
+  __m512 p = _mm512_set1_ps(kExpC[0]);
+  for (int i = 1; i < 5; ++i) {
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpC[i]));
+  }
+  const __m512 one = _mm512_set1_ps(1.0F);
+  p = _mm512_fmadd_ps(p, r, one);
+  p = _mm512_fmadd_ps(p, r, one);
+  const __m512i bits = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
+  return _mm512_maskz_mul_ps(live, p, _mm512_castsi512_ps(bits));
+}
+
+static void swiglu(const float* gate, const float* up, int n, float limit, float weight, float* out) noexcept {
+  const __m512 one = _mm512_set1_ps(1.0F);
+  const __m512 high = _mm512_set1_ps(limit);
+  const __m512 low = _mm512_set1_ps(-limit);
+  for (int i = 0; i < n; i += 16) {
+    const __mmask16 mask = n - i >= 16 ? 0xFFFF : static_cast<__mmask16>((1U << (n - i)) - 1U);
+    __m512 g = _mm512_maskz_loadu_ps(mask, gate + i);
+    __m512 u = _mm512_maskz_loadu_ps(mask, up + i);
+    if (limit > 0.0F) {
+      g = _mm512_min_ps(g, high);
+      u = _mm512_max_ps(_mm512_min_ps(u, high), low);
+    }
+    const __m512 e = exp16(_mm512_xor_ps(g, _mm512_set1_ps(-0.0F)));
+    const __m512 silu = _mm512_div_ps(g, _mm512_add_ps(one, e));
+    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(_mm512_set1_ps(weight), _mm512_mul_ps(silu, u)));
+  }
+}
+
+}  // namespace fathom::cpu::avx512

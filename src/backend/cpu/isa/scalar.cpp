@@ -1,0 +1,119 @@
+// Plain loops: what a CPU without a faster table runs, and the meaning of the others.
+#include "backend/cpu/isa/product_impl.h"
+#include "backend/cpu/isa/silu_impl.h"
+
+namespace fathom::cpu {
+namespace {
+
+int code_at(const PanelFormat& f, const std::byte* codes, int column, int lane) {
+  const int group = column / 4;
+  const int within = lane * 4 + column % 4;
+  if (f.code == PanelCode::kQ8) {
+    return static_cast<int8_t>(codes[group * kGroupBytes + within]);
+  }
+  const auto byte = static_cast<uint8_t>(codes[group % 4 * kGroupBytes + within]);
+  return f.values[group < 4 ? byte & 0xF : byte >> 4];
+}
+
+void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept {
+  for (int b = 0; b < n / kBlockColumns; ++b) {
+    const float* in = x + b * kBlockColumns;
+    float amax = 0.0F;
+    for (int i = 0; i < kBlockColumns; ++i) {
+      const float a = __builtin_fabsf(in[i]);
+      amax = a > amax ? a : amax;
+    }
+    const float inverse = amax > 0.0F ? 127.0F / amax : 0.0F;
+    int8_t* out = codes + (b * kTileRows + row) * kBlockColumns;
+    int32_t sum = 0;
+    for (int i = 0; i < kBlockColumns; ++i) {
+      // Adding and taking away 1.5 * 2^23 rounds to nearest even.
+      const float rounded = (in[i] * inverse + 0x1.8p23F) - 0x1.8p23F;
+      out[i] = static_cast<int8_t>(rounded);
+      sum += out[i];
+    }
+    scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
+    sums[b * kTileRows + row] = sum;
+  }
+}
+
+void quant_tile(const QuantProduct& p) noexcept {
+  for (int row = 0; row < p.n_rows; ++row) {
+    for (int lane = p.first_lane; lane < p.last_lane; ++lane) {
+      float acc = 0.0F;
+      for (int b = 0; b < p.n_blocks; ++b) {
+        const std::byte* codes = p.panel + p.format.block_offset(b);
+        const int8_t* x = p.x.codes + (b * kTileRows + row) * kBlockColumns;
+        int dot = 0;
+        for (int i = 0; i < kBlockColumns; ++i) {
+          dot += code_at(p.format, codes, i, lane) * x[i];
+        }
+        const LaneScale w = lane_scale(p.format, p.panel, b, lane);
+        const float xs = p.x.scales[b * kTileRows + row];
+        acc = __builtin_fmaf(static_cast<float>(dot), xs * w.scale, acc);
+        if (has_offset(p.format.scale)) {
+          acc = __builtin_fmaf(w.offset, xs * static_cast<float>(p.x.sums[b * kTileRows + row]), acc);
+        }
+      }
+      p.y[row * p.ld + lane] = acc;
+    }
+  }
+}
+
+void quant_panel(const QuantPanelProduct& p) noexcept {
+  for (int tile = 0; tile * kTileRows < p.n_rows; ++tile) {
+    quant_tile(tile_at(p, tile));
+  }
+}
+
+float float_at(PanelCode code, const std::byte* panel, ptrdiff_t index) {
+  if (code == PanelCode::kF32) {
+    float f;
+    __builtin_memcpy(&f, panel + 4 * index, sizeof f);
+    return f;
+  }
+  uint16_t h;
+  __builtin_memcpy(&h, panel + 2 * index, sizeof h);
+  if (code == PanelCode::kF16) {
+    return half_to_float_bits(h);
+  }
+  const uint32_t bits = static_cast<uint32_t>(h) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+void float_rows(const FloatProduct& p) noexcept {
+  for (int row = 0; row < p.n_rows; ++row) {
+    const float* x = p.x + row * p.x_ld;
+    for (int lane = p.first_lane; lane < p.last_lane; ++lane) {
+      float acc = 0.0F;
+      for (int k = 0; k < p.columns; ++k) {
+        acc = __builtin_fmaf(float_at(p.code, p.panel, static_cast<ptrdiff_t>(k) * kLanes + lane), x[k], acc);
+      }
+      p.y[row * p.y_ld + lane] = acc;
+    }
+  }
+}
+
+void swiglu(const float* gate, const float* up, int n, float limit, float weight, float* out) noexcept {
+  for (int i = 0; i < n; ++i) {
+    float g = gate[i];
+    float u = up[i];
+    if (limit > 0.0F) {
+      g = g < limit ? g : limit;
+      u = u < limit ? u : limit;
+      u = u > -limit ? u : -limit;
+    }
+    out[i] = weight * (silu_scalar(g) * u);
+  }
+}
+
+}  // namespace
+
+const CpuKernels& kernels_scalar() noexcept {
+  static const CpuKernels table = {"scalar", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}};
+  return table;
+}
+
+}  // namespace fathom::cpu

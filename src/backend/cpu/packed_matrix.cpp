@@ -1,0 +1,223 @@
+#include "backend/cpu/packed_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backend/cpu/kernels.h"
+#include "weights/blocks.h"
+#include "weights/dequantize.h"
+#include "weights/iq_grids.h"
+#include "weights/k_scales.h"
+
+namespace fathom::cpu {
+namespace {
+
+constexpr std::array<int8_t, 16> kUnsigned = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+constexpr std::array<int8_t, 16> kOffset8 = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+// E2M1 doubled, so that all values are integers.
+constexpr std::array<int8_t, 16> kE2M1Doubled = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// kNone: no panel format of its own.
+PanelFormat format_of(DType dtype) {
+  switch (dtype) {
+    case DType::kQ8_0:
+      return {PanelCode::kQ8, PanelScale::kHalf};
+    case DType::kQ4_0:
+      return {PanelCode::kNibble, PanelScale::kHalf, kOffset8.data()};
+    case DType::kQ4_1:
+      return {PanelCode::kNibble, PanelScale::kHalfMin, kUnsigned.data()};
+    case DType::kQ4_K:
+      return {PanelCode::kNibble, PanelScale::kSuperMin, kUnsigned.data()};
+    case DType::kIQ4_NL:
+      return {PanelCode::kNibble, PanelScale::kHalf, kIq4Values.data()};
+    case DType::kIQ4_XS:
+      return {PanelCode::kNibble, PanelScale::kSuper, kIq4Values.data()};
+    case DType::kMXFP4:
+    case DType::kF4_E2M1:
+      return {PanelCode::kNibble, PanelScale::kPower, kE2M1Doubled.data(), 0.5F};
+    case DType::kBF16:
+      return {PanelCode::kBF16, PanelScale::kNone};
+    case DType::kF16:
+      return {PanelCode::kF16, PanelScale::kNone};
+    default:
+      return {PanelCode::kF32, PanelScale::kNone};
+  }
+}
+
+// Codes of one block of one row, in column order; `codes` are nibbles, or bytes for kQ8.
+using Codes = std::array<uint8_t, kBlockColumns>;
+
+void halves(const uint8_t* qs, Codes& codes) {
+  for (size_t j = 0; j < kBlockColumns / 2; ++j) {
+    codes[j] = qs[j] & 0xF;
+    codes[j + kBlockColumns / 2] = qs[j] >> 4;
+  }
+}
+
+Codes block_codes(DType dtype, const std::byte* row, int b) {
+  Codes codes{};
+  const int super = b / kSuperBlocks;
+  const int sub = b % kSuperBlocks;
+  switch (dtype) {
+    case DType::kQ8_0: {
+      const auto block = load_block<BlockQ8_0>(row, b);
+      std::memcpy(codes.data(), block.qs, codes.size());
+      break;
+    }
+    case DType::kQ4_0:
+      halves(load_block<BlockQ4_0>(row, b).qs, codes);
+      break;
+    case DType::kQ4_1:
+      halves(load_block<BlockQ4_1>(row, b).qs, codes);
+      break;
+    case DType::kIQ4_NL:
+      halves(load_block<BlockIQ4_NL>(row, b).qs, codes);
+      break;
+    case DType::kMXFP4:
+      halves(load_block<BlockMXFP4>(row, b).qs, codes);
+      break;
+    case DType::kIQ4_XS:
+      halves(load_block<BlockIQ4_XS>(row, super).qs + sub * (kBlockColumns / 2), codes);
+      break;
+    case DType::kQ4_K: {
+      const auto block = load_block<BlockQ4_K>(row, super);
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        const uint8_t byte = block.qs[static_cast<size_t>(sub / 2 * kBlockColumns) + j];
+        codes[j] = sub % 2 == 0 ? byte & 0xF : byte >> 4;
+      }
+      break;
+    }
+    case DType::kF4_E2M1:
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        const auto byte = static_cast<uint8_t>(row[static_cast<size_t>(b * kBlockColumns / 2) + j / 2]);
+        codes[j] = j % 2 == 0 ? byte & 0xF : byte >> 4;
+      }
+      break;
+    default:
+      break;
+  }
+  return codes;
+}
+
+void store_half(std::byte* out, int lane, uint16_t h) { std::memcpy(out + 2 * lane, &h, sizeof h); }
+
+// Scales of one row's block b into the panel; `after` follows the block's codes, `header` is its super-block's.
+void store_scales(DType dtype, const std::byte* row, const std::byte* e8m0, int b, int lane, std::byte* after,
+                  std::byte* header) {
+  const int super = b / kSuperBlocks;
+  const int sub = b % kSuperBlocks;
+  switch (dtype) {
+    case DType::kQ8_0:
+      return store_half(after, lane, load_block<BlockQ8_0>(row, b).d);
+    case DType::kQ4_0:
+      return store_half(after, lane, load_block<BlockQ4_0>(row, b).d);
+    case DType::kIQ4_NL:
+      return store_half(after, lane, load_block<BlockIQ4_NL>(row, b).d);
+    case DType::kQ4_1: {
+      const auto block = load_block<BlockQ4_1>(row, b);
+      store_half(after, lane, block.d);
+      return store_half(after + 2 * kLanes, lane, block.m);
+    }
+    case DType::kMXFP4:
+      after[lane] = std::byte{load_block<BlockMXFP4>(row, b).e};
+      return;
+    case DType::kF4_E2M1:
+      after[lane] = e8m0[b];
+      return;
+    case DType::kIQ4_XS: {
+      const auto block = load_block<BlockIQ4_XS>(row, super);
+      const int low = block.scales_l[sub / 2] >> (sub % 2 * 4) & 0xF;
+      const int high = block.scales_h >> (2 * sub) & 3;
+      store_half(header, lane, block.d);
+      header[2 * kLanes + sub * kLanes + lane] = static_cast<std::byte>(static_cast<int8_t>((low | high << 4) - 32));
+      return;
+    }
+    case DType::kQ4_K: {
+      const auto block = load_block<BlockQ4_K>(row, super);
+      const ScaleMin s = k_scale_min(block.scales, sub);
+      store_half(header, lane, block.d);
+      store_half(header + 2 * kLanes, lane, block.dmin);
+      std::byte* scales = header + 4 * kLanes + sub * kLanes;
+      scales[lane] = static_cast<std::byte>(s.scale);
+      scales[kSuperBlocks * kLanes + lane] = static_cast<std::byte>(s.min);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+// Types that are used as the file has them, one or two bytes or four an element.
+bool is_float(DType dtype) { return dtype_info(dtype).is_float; }
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(const Weight& weight, ThreadPool& pool)
+    : weight_(weight), format_(format_of(weight.dtype)), panel_bytes_(format_.panel_bytes(weight.in_dim)) {
+  if (!format_.quantised() && !is_float(weight.dtype)) {
+    return;
+  }
+  const int64_t all = static_cast<int64_t>(weight.count()) * panels();
+  data_ = HostBuffer(static_cast<size_t>(all) * panel_bytes_, HostBuffer::HugePages::kAdvise);
+  pool.parallel_for(all, [&](Range range, int) {
+    for (int64_t i = range.first; i < range.last; ++i) {
+      pack_panel(static_cast<int>(i / panels()), static_cast<int>(i % panels()),
+                 data_.bytes().data() + static_cast<size_t>(i) * panel_bytes_);
+    }
+  });
+}
+
+void PackedMatrix::pack_panel(int slice, int index, std::byte* out) const {
+  std::memset(out, 0, panel_bytes_);
+  const WeightSlice& source = weight_.slices[static_cast<size_t>(slice)];
+  const size_t row_bytes = dtype_row_bytes(weight_.dtype, weight_.in_dim);
+  for (int lane = 0; lane < lanes(index); ++lane) {
+    const auto row_index = static_cast<size_t>(index * kLanes + lane);
+    const std::byte* row = source.codes + row_index * row_bytes;
+    if (!format_.quantised()) {
+      const size_t element = format_.code == PanelCode::kF32 ? 4 : 2;
+      for (size_t k = 0; k < static_cast<size_t>(weight_.in_dim); ++k) {
+        std::memcpy(out + (k * kLanes + static_cast<size_t>(lane)) * element, row + k * element, element);
+      }
+      continue;
+    }
+    const std::byte* e8m0 =
+        source.scales == nullptr ? nullptr : source.scales + row_index * static_cast<size_t>(blocks());
+    for (int b = 0; b < blocks(); ++b) {
+      std::byte* block = out + format_.block_offset(b);
+      const Codes codes = block_codes(weight_.dtype, row, b);
+      for (int c = 0; c < kBlockColumns; ++c) {
+        const int group = c / 4;
+        const int at = lane * 4 + c % 4;
+        const uint8_t code = codes[static_cast<size_t>(c)];
+        if (format_.code == PanelCode::kQ8) {
+          block[group * kGroupBytes + at] = std::byte{code};
+        } else {
+          block[group % 4 * kGroupBytes + at] |= std::byte{group < 4 ? code : static_cast<uint8_t>(code << 4)};
+        }
+      }
+      store_scales(weight_.dtype, row, e8m0, b, lane, block + format_.code_bytes(), out + format_.header_offset(b));
+    }
+  }
+}
+
+void PackedMatrix::expand_panel(int slice, int index, float* row, float* out) const {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (lane < lanes(index)) {
+      dequantize_row(weight_, slice, index * kLanes + lane, row);
+    } else {
+      std::fill_n(row, weight_.in_dim, 0.0F);
+    }
+    for (int k = 0; k < weight_.in_dim; ++k) {
+      out[k * kLanes + lane] = row[k];
+    }
+  }
+}
+
+size_t PackedMatrix::workspace_bytes() const {
+  return format_.quantised() ? gemm_workspace_bytes(blocks())
+                             : static_cast<size_t>(weight_.in_dim) * (kLanes + 1) * sizeof(float);
+}
+
+}  // namespace fathom::cpu

@@ -1,0 +1,97 @@
+// How the CPU backend keeps matrices: panels of 16 output rows, interleaved so that one SIMD lane is one output row. A
+// vector of products then accumulates 16 outputs at once, in the same order whatever the number of activation rows,
+// which is what makes one row and a thousand rows round identically.
+//
+// Quantised panels are a sequence of blocks of 32 input columns. The codes of a block lie in groups of four columns,
+// lane after lane (what vpdpbusd and tdpbssd take), the scales of its 16 rows beside them:
+//
+//   kQ8      [8 groups][16 lanes][4] signed codes, 512 bytes                        | scales: kHalf
+//   kNibble  [4][16][4] bytes, 256 bytes: low nibbles are groups 0..3, high 4..7    | scales: any
+//
+//   kHalf     16 F16                                                                  after the codes
+//   kHalfMin  16 F16 scales, 16 F16 offsets that are added                            after the codes
+//   kPower    16 E8M0 codes                                                           after the codes
+//   kSuper    per 8 blocks: 16 F16 d, then [8][16] signed integer scales              before the codes
+//   kSuperMin per 8 blocks: 16 F16 d, 16 F16 dmin, [8][16] scales, [8][16] mins       before the codes
+//
+// Float panels are [column][16 lanes] in F32, BF16 or F16.
+//
+// Included by ISA files: plain types and constexpr only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fathom::cpu {
+
+inline constexpr int kLanes = 16;
+inline constexpr int kBlockColumns = 32;
+inline constexpr int kTileRows = 16;    // activation rows that lie together
+inline constexpr int kSuperBlocks = 8;  // blocks that share a header
+inline constexpr int kGroupBytes = kLanes * 4;
+inline constexpr int kQ8BlockBytes = kLanes * kBlockColumns;
+inline constexpr int kNibbleBlockBytes = kQ8BlockBytes / 2;
+
+enum class PanelCode : uint8_t { kQ8, kNibble, kF32, kBF16, kF16 };
+enum class PanelScale : uint8_t { kNone, kHalf, kHalfMin, kPower, kSuper, kSuperMin };
+
+struct PanelFormat {
+  PanelCode code = PanelCode::kF32;
+  PanelScale scale = PanelScale::kNone;
+  const int8_t* values = nullptr;  // kNibble: what the 16 codes stand for
+  float factor = 1.0F;             // of every scale: 0.5 where `values` are doubled
+
+  [[nodiscard]] constexpr bool quantised() const { return scale != PanelScale::kNone; }
+  [[nodiscard]] constexpr int code_bytes() const { return code == PanelCode::kQ8 ? kQ8BlockBytes : kNibbleBlockBytes; }
+  // Bytes of one block and its own scales, and of the header that kSuperBlocks blocks share.
+  [[nodiscard]] constexpr int block_bytes() const {
+    switch (scale) {
+      case PanelScale::kHalf:
+        return code_bytes() + 2 * kLanes;
+      case PanelScale::kHalfMin:
+        return code_bytes() + 4 * kLanes;
+      case PanelScale::kPower:
+        return code_bytes() + kLanes;
+      default:
+        return code_bytes();
+    }
+  }
+  [[nodiscard]] constexpr int header_bytes() const {
+    switch (scale) {
+      case PanelScale::kSuper:
+        return 2 * kLanes + kSuperBlocks * kLanes;
+      case PanelScale::kSuperMin:
+        return 4 * kLanes + 2 * kSuperBlocks * kLanes;
+      default:
+        return 0;
+    }
+  }
+  [[nodiscard]] constexpr size_t block_offset(int block) const {
+    const int header = header_bytes();
+    const int headers = header == 0 ? 0 : block / kSuperBlocks + 1;
+    return static_cast<size_t>(block) * static_cast<size_t>(block_bytes()) +
+           static_cast<size_t>(headers) * static_cast<size_t>(header);
+  }
+  [[nodiscard]] constexpr size_t header_offset(int block) const {
+    const int first = block / kSuperBlocks * kSuperBlocks;
+    return block_offset(first) - static_cast<size_t>(header_bytes());
+  }
+  [[nodiscard]] constexpr size_t panel_bytes(int columns) const {
+    if (!quantised()) {
+      return static_cast<size_t>(columns) * kLanes * (code == PanelCode::kF32 ? 4 : 2);
+    }
+    const int blocks = columns / kBlockColumns;
+    return static_cast<size_t>(blocks) * static_cast<size_t>(block_bytes()) +
+           static_cast<size_t>((blocks + kSuperBlocks - 1) / kSuperBlocks) * static_cast<size_t>(header_bytes());
+  }
+};
+
+// Activations as int8 with one scale per row and 32 columns, in tiles of 16 rows: [tile][block][16][32] codes, and
+// [tile][block][16] scales and sums of codes. Rows beyond the last are zero.
+struct QuantTile {
+  const int8_t* codes = nullptr;  // of the tile's first block
+  const float* scales = nullptr;
+  const int32_t* sums = nullptr;
+};
+
+}  // namespace fathom::cpu

@@ -1,0 +1,71 @@
+#include <cpuid.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "backend/cpu/kernels.h"
+#include "core/error.h"
+
+namespace fathom::cpu {
+namespace {
+
+// Linux hands the tile registers out on request only.
+bool request_amx() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+         __builtin_cpu_supports("f16c") != 0;
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+         __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512vbmi") != 0;
+}
+
+bool has_amx() {
+  constexpr unsigned kTileAndInt8 = 3U << 24;  // CPUID 7.0, EDX: AMX-TILE and AMX-INT8
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTileAndInt8) == kTileAndInt8 &&
+         request_amx();
+}
+
+struct Entry {
+  const CpuKernels& (*table)() noexcept;
+  bool (*supported)();
+};
+
+// Best first.
+constexpr std::array<Entry, 4> kTables = {
+    {{kernels_amx, has_amx}, {kernels_avx512, has_avx512}, {kernels_avx2, has_avx2}, {kernels_scalar, has_avx2}}};
+
+}  // namespace
+
+const CpuKernels& select_kernels(std::string_view forced_isa) {
+  for (const Entry& entry : kTables) {
+    const CpuKernels& table = entry.table();
+    if (!forced_isa.empty() && forced_isa != table.isa) {
+      continue;
+    }
+    if (entry.supported()) {
+      return table;
+    }
+    if (!forced_isa.empty()) {
+      throw Error(ErrorCode::kUnsupported, fmt::format("isa {}: this CPU does not have it", forced_isa));
+    }
+  }
+  throw Error(ErrorCode::kUnsupported, forced_isa.empty()
+                                           ? std::string("cpu backend: needs AVX2, FMA and F16C, which this CPU lacks")
+                                           : fmt::format("isa {}: expected scalar, avx2, avx512 or amx", forced_isa));
+}
+
+}  // namespace fathom::cpu
