@@ -37,7 +37,8 @@ function(fathom_test name)
   endforeach()
 
   # Listing the tests when ctest runs, not when the executable is linked, keeps the build free of test code.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
+    PROPERTIES TIMEOUT ${arg_TIMEOUT})
 
   # Properties that are lists do not survive gtest_discover_tests, so ctest reads them from a file after its own. An
   # allocation that is too large must fail under the sanitizers as it does without them.
