@@ -54,7 +54,8 @@ struct FloatProduct {
 struct LinearKernels {
   // One row x[n], n a multiple of 32, into row `row` of a tile: per 32 values scale = amax / 127 and codes rounded to
   // nearest even.
-  void (*quantize_row)(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept;
+  void (*quantize_row)(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
+                       int32_t* low_sums) noexcept;
   void (*quant_tile)(const QuantProduct& product) noexcept;
   void (*quant_panel)(const QuantPanelProduct& product) noexcept;
   void (*float_rows)(const FloatProduct& product) noexcept;
@@ -63,7 +64,7 @@ struct LinearKernels {
 };
 
 [[nodiscard]] constexpr size_t gemm_workspace_bytes(int n_blocks) {
-  return static_cast<size_t>(n_blocks) * (kQ8BlockBytes + 2 * kLanes * sizeof(float)) + 4096;
+  return static_cast<size_t>(n_blocks) * (kQ8BlockBytes + 4 * kLanes * sizeof(float)) + 4096;
 }
 
 struct CpuKernels {

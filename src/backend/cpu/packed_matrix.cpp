@@ -36,6 +36,10 @@ PanelFormat format_of(DType dtype) {
     case DType::kMXFP4:
     case DType::kF4_E2M1:
       return {PanelCode::kNibble, PanelScale::kPower, kE2M1Doubled.data(), 0.5F};
+    case DType::kQ2_K:
+      return {PanelCode::kTwoBit, PanelScale::kSuperPair};
+    case DType::kIQ2_XXS:
+      return {.code = PanelCode::kGrid, .scale = PanelScale::kGridScale, .grid = kIq2XxsGrid.front().data()};
     case DType::kBF16:
       return {PanelCode::kBF16, PanelScale::kNone};
     case DType::kF16:
@@ -45,7 +49,7 @@ PanelFormat format_of(DType dtype) {
   }
 }
 
-// Codes of one block of one row, in column order; `codes` are nibbles, or bytes for kQ8.
+// Codes of one block of one row, in column order: bytes (kQ8), nibbles, or two bits.
 using Codes = std::array<uint8_t, kBlockColumns>;
 
 void halves(const uint8_t* qs, Codes& codes) {
@@ -85,6 +89,13 @@ Codes block_codes(DType dtype, const std::byte* row, int b) {
       for (size_t j = 0; j < kBlockColumns; ++j) {
         const uint8_t byte = block.qs[static_cast<size_t>(sub / 2 * kBlockColumns) + j];
         codes[j] = sub % 2 == 0 ? byte & 0xF : byte >> 4;
+      }
+      break;
+    }
+    case DType::kQ2_K: {
+      const auto block = load_block<BlockQ2_K>(row, super);
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        codes[j] = block.qs[static_cast<size_t>(sub / 4 * kBlockColumns) + j] >> (sub % 4 * 2) & 3;
       }
       break;
     }
@@ -143,8 +154,59 @@ void store_scales(DType dtype, const std::byte* row, const std::byte* e8m0, int 
       scales[kSuperBlocks * kLanes + lane] = static_cast<std::byte>(s.min);
       return;
     }
+    case DType::kQ2_K: {
+      const auto block = load_block<BlockQ2_K>(row, super);
+      store_half(header, lane, block.d);
+      store_half(header + 2 * kLanes, lane, block.dmin);
+      for (int h = 0; h < 2; ++h) {
+        header[4 * kLanes + (2 * sub + h) * kLanes + lane] = std::byte{block.scales[2 * sub + h]};
+      }
+      return;
+    }
+    case DType::kIQ2_XXS: {
+      const auto block = load_block<BlockIQ2_XXS>(row, super);
+      store_half(header, lane, block.d);
+      const auto scale = static_cast<uint8_t>(block.qs[4 * sub + 3] >> 12);
+      after[lane % 8] |= std::byte{lane < 8 ? scale : static_cast<uint8_t>(scale << 4)};
+      return;
+    }
     default:
       return;
+  }
+}
+
+void store_codes(PanelCode code, const Codes& codes, int lane, std::byte* block) {
+  for (int c = 0; c < kBlockColumns; ++c) {
+    const int group = c / 4;
+    const int at = lane * 4 + c % 4;
+    const uint8_t value = codes[static_cast<size_t>(c)];
+    switch (code) {
+      case PanelCode::kQ8:
+        block[group * kGroupBytes + at] = std::byte{value};
+        break;
+      case PanelCode::kTwoBit:
+        block[group / 4 * kGroupBytes + at] |= static_cast<std::byte>(value << (group % 4 * 2));
+        break;
+      default:
+        block[group % 4 * kGroupBytes + at] |= static_cast<std::byte>(group < 4 ? value : value << 4);
+    }
+  }
+}
+
+// Grid indices and signs of one block of one row of IQ2_XXS.
+void store_grid(const std::byte* row, int b, int lane, std::byte* block) {
+  const auto source = load_block<BlockIQ2_XXS>(row, b / kSuperBlocks);
+  const uint16_t* words = source.qs + b % kSuperBlocks * 4;
+  const unsigned signs = words[2] | static_cast<unsigned>(words[3]) << 16;
+  for (int i = 0; i < 4; ++i) {
+    block[i * kLanes + lane] = static_cast<std::byte>(words[i / 2] >> (i % 2 * 8) & 0xFF);
+    const uint8_t bits = even_signs(signs >> (7 * i) & 0x7FU);
+    for (int half = 0; half < 2; ++half) {
+      // Four bits a lane in a mask of 64.
+      std::byte& byte = block[4 * kLanes + 8 * (2 * i + half) + lane / 2];
+      const auto nibble = static_cast<uint8_t>(bits >> (4 * half) & 0xF);
+      byte |= std::byte{lane % 2 == 0 ? nibble : static_cast<uint8_t>(nibble << 4)};
+    }
   }
 }
 
@@ -186,16 +248,10 @@ void PackedMatrix::pack_panel(int slice, int index, std::byte* out) const {
         source.scales == nullptr ? nullptr : source.scales + row_index * static_cast<size_t>(blocks());
     for (int b = 0; b < blocks(); ++b) {
       std::byte* block = out + format_.block_offset(b);
-      const Codes codes = block_codes(weight_.dtype, row, b);
-      for (int c = 0; c < kBlockColumns; ++c) {
-        const int group = c / 4;
-        const int at = lane * 4 + c % 4;
-        const uint8_t code = codes[static_cast<size_t>(c)];
-        if (format_.code == PanelCode::kQ8) {
-          block[group * kGroupBytes + at] = std::byte{code};
-        } else {
-          block[group % 4 * kGroupBytes + at] |= std::byte{group < 4 ? code : static_cast<uint8_t>(code << 4)};
-        }
+      if (format_.code == PanelCode::kGrid) {
+        store_grid(row, b, lane, block);
+      } else {
+        store_codes(format_.code, block_codes(weight_.dtype, row, b), lane, block);
       }
       store_scales(weight_.dtype, row, e8m0, b, lane, block + format_.code_bytes(), out + format_.header_offset(b));
     }

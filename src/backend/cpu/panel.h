@@ -7,12 +7,20 @@
 //
 //   kQ8      [8 groups][16 lanes][4] signed codes, 512 bytes                        | scales: kHalf
 //   kNibble  [4][16][4] bytes, 256 bytes: low nibbles are groups 0..3, high 4..7    | scales: any
+//   kTwoBit  [2][16][4] bytes, 128 bytes: bits 2 s of the first half are group s,
+//            of the second half group 4 + s                                         | scales: kSuperPair
+//   kGrid    [4][16] grid indices, then [8] sign masks of 64 bits, 128 bytes:       | scales: kGridScale
+//            an index gives a lane's magnitudes in groups 2 i and 2 i + 1, bit
+//            4 lane + column of mask g makes a magnitude of group g negative
 //
 //   kHalf     16 F16                                                                  after the codes
 //   kHalfMin  16 F16 scales, 16 F16 offsets that are added                            after the codes
 //   kPower    16 E8M0 codes                                                           after the codes
 //   kSuper    per 8 blocks: 16 F16 d, then [8][16] signed integer scales              before the codes
 //   kSuperMin per 8 blocks: 16 F16 d, 16 F16 dmin, [8][16] scales, [8][16] mins       before the codes
+//   kSuperPair  per 8 blocks: 16 F16 d, 16 F16 dmin, [16][16] bytes: low nibble the scale, high nibble the min of 16
+//             columns; a block has two                                                before the codes
+//   kGridScale  per 8 blocks: 16 F16 d; per block 8 bytes after the codes: nibble of lanes l and l + 8
 //
 // Float panels are [column][16 lanes] in F32, BF16 or F16.
 //
@@ -32,17 +40,27 @@ inline constexpr int kGroupBytes = kLanes * 4;
 inline constexpr int kQ8BlockBytes = kLanes * kBlockColumns;
 inline constexpr int kNibbleBlockBytes = kQ8BlockBytes / 2;
 
-enum class PanelCode : uint8_t { kQ8, kNibble, kF32, kBF16, kF16 };
-enum class PanelScale : uint8_t { kNone, kHalf, kHalfMin, kPower, kSuper, kSuperMin };
+enum class PanelCode : uint8_t { kQ8, kNibble, kTwoBit, kGrid, kF32, kBF16, kF16 };
+enum class PanelScale : uint8_t { kNone, kHalf, kHalfMin, kPower, kSuper, kSuperMin, kSuperPair, kGridScale };
 
 struct PanelFormat {
   PanelCode code = PanelCode::kF32;
   PanelScale scale = PanelScale::kNone;
   const int8_t* values = nullptr;  // kNibble: what the 16 codes stand for
   float factor = 1.0F;             // of every scale: 0.5 where `values` are doubled
+  const int8_t* grid = nullptr;    // kGrid: [256][8] magnitudes
 
   [[nodiscard]] constexpr bool quantised() const { return scale != PanelScale::kNone; }
-  [[nodiscard]] constexpr int code_bytes() const { return code == PanelCode::kQ8 ? kQ8BlockBytes : kNibbleBlockBytes; }
+  [[nodiscard]] constexpr int code_bytes() const {
+    switch (code) {
+      case PanelCode::kQ8:
+        return kQ8BlockBytes;
+      case PanelCode::kNibble:
+        return kNibbleBlockBytes;
+      default:
+        return kNibbleBlockBytes / 2;
+    }
+  }
   // Bytes of one block and its own scales, and of the header that kSuperBlocks blocks share.
   [[nodiscard]] constexpr int block_bytes() const {
     switch (scale) {
@@ -52,6 +70,8 @@ struct PanelFormat {
         return code_bytes() + 4 * kLanes;
       case PanelScale::kPower:
         return code_bytes() + kLanes;
+      case PanelScale::kGridScale:
+        return code_bytes() + kLanes / 2;
       default:
         return code_bytes();
     }
@@ -61,7 +81,10 @@ struct PanelFormat {
       case PanelScale::kSuper:
         return 2 * kLanes + kSuperBlocks * kLanes;
       case PanelScale::kSuperMin:
+      case PanelScale::kSuperPair:
         return 4 * kLanes + 2 * kSuperBlocks * kLanes;
+      case PanelScale::kGridScale:
+        return 2 * kLanes;
       default:
         return 0;
     }
@@ -87,11 +110,12 @@ struct PanelFormat {
 };
 
 // Activations as int8 with one scale per row and 32 columns, in tiles of 16 rows: [tile][block][16][32] codes, and
-// [tile][block][16] scales and sums of codes. Rows beyond the last are zero.
+// [tile][block][16] scales and sums of codes. What lies in rows beyond the last is not read into any result.
 struct QuantTile {
   const int8_t* codes = nullptr;  // of the tile's first block
   const float* scales = nullptr;
-  const int32_t* sums = nullptr;
+  const int32_t* sums = nullptr;      // of all 32 codes
+  const int32_t* low_sums = nullptr;  // of the first 16
 };
 
 }  // namespace fathom::cpu

@@ -15,7 +15,8 @@ class QuantisedRows {
       : blocks_(columns / kBlockColumns),
         codes_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * kBlockColumns),
         scales_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * sizeof(float)),
-        sums_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * sizeof(int32_t)) {}
+        sums_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * sizeof(int32_t)),
+        low_sums_(sums_.size()) {}
 
   // From here on rows are `columns` wide; at most what the memory was made for.
   void set_columns(int columns) { blocks_ = columns / kBlockColumns; }
@@ -25,7 +26,8 @@ class QuantisedRows {
   void quantise(const LinearKernels& kernels, int tile, int row, const float* x) {
     const size_t at = first_row(tile);
     kernels.quantize_row(x, blocks_ * kBlockColumns, row, codes_.as<int8_t>().data() + at * kBlockColumns,
-                         scales_.as<float>().data() + at, sums_.as<int32_t>().data() + at);
+                         scales_.as<float>().data() + at, sums_.as<int32_t>().data() + at,
+                         low_sums_.as<int32_t>().data() + at);
   }
   // The same row of another buffer of the same width.
   void copy_row(int tile, int row, const QuantisedRows& from, int from_tile, int from_row) {
@@ -36,6 +38,7 @@ class QuantisedRows {
                   codes_.as<int8_t>().data() + to_at * kBlockColumns);
       scales_.as<float>()[to_at] = from.scales_.as<float>()[from_at];
       sums_.as<int32_t>()[to_at] = from.sums_.as<int32_t>()[from_at];
+      low_sums_.as<int32_t>()[to_at] = from.low_sums_.as<int32_t>()[from_at];
     }
   }
 
@@ -43,7 +46,7 @@ class QuantisedRows {
   [[nodiscard]] QuantTile tile(int tile, int first_block = 0) const {
     const size_t at = first_row(tile) + static_cast<size_t>(first_block) * kTileRows;
     return {codes_.as<int8_t>().data() + at * kBlockColumns, scales_.as<float>().data() + at,
-            sums_.as<int32_t>().data() + at};
+            sums_.as<int32_t>().data() + at, low_sums_.as<int32_t>().data() + at};
   }
 
  private:
@@ -55,6 +58,7 @@ class QuantisedRows {
   HostBuffer codes_;
   HostBuffer scales_;
   HostBuffer sums_;
+  HostBuffer low_sums_;
 };
 
 }  // namespace fathom::cpu

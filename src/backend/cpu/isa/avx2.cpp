@@ -17,8 +17,8 @@ struct Scales {
   __m256 offset;
 };
 
-// Scales and offsets of eight lanes in one block, as lane_scale() computes them.
-Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b, int half) {
+// Scales and offsets of eight lanes in one block or one part of two, as lane_scale() computes them.
+Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b, int part, int half) {
   const std::byte* after = block + f.code_bytes();
   const int lane = half * kHalfLanes;
   const __m256 factor = _mm256_set1_ps(f.factor);
@@ -48,10 +48,44 @@ Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byt
       return {_mm256_mul_ps(half8(header + 2 * lane), _mm256_cvtepi32_ps(s)),
               _mm256_xor_ps(min, _mm256_set1_ps(-0.0F))};
     }
+    case PanelScale::kSuperPair: {
+      const std::byte* header = panel + f.header_offset(b);
+      const __m256i pair =
+          _mm256_cvtepu8_epi32(bytes8(header + 4 * kLanes + (b % kSuperBlocks * 2 + part) * kLanes + lane));
+      const __m256i s = _mm256_and_si256(pair, _mm256_set1_epi32(0xF));
+      const __m256 min =
+          _mm256_mul_ps(half8(header + 2 * (kLanes + lane)), _mm256_cvtepi32_ps(_mm256_srli_epi32(pair, 4)));
+      return {_mm256_mul_ps(half8(header + 2 * lane), _mm256_cvtepi32_ps(s)),
+              _mm256_xor_ps(min, _mm256_set1_ps(-0.0F))};
+    }
+    case PanelScale::kGridScale: {
+      const __m128i pair = bytes8(after);
+      const __m128i nibbles = _mm_and_si128(half == 0 ? pair : _mm_srli_epi16(pair, 4), _mm_set1_epi8(0xF));
+      const __m256 s = _mm256_add_ps(_mm256_set1_ps(0.5F), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(nibbles)));
+      return {_mm256_mul_ps(half8(panel + f.header_offset(b) + 2 * lane), _mm256_mul_ps(s, _mm256_set1_ps(0.25F))),
+              none};
+    }
     case PanelScale::kNone:
       break;
   }
   return {none, none};
+}
+
+// Magnitudes of one group from the grid, eight lanes of four columns, with their signs.
+__m256i grid_codes(const PanelFormat& f, const std::byte* block, int group, int half) {
+  const std::byte* indices = block + group / 2 * kLanes + half * kHalfLanes;
+  const __m256i index = _mm256_cvtepu8_epi32(bytes8(indices));
+  const __m256i dword = _mm256_add_epi32(_mm256_add_epi32(index, index), _mm256_set1_epi32(group % 2));
+  const __m256i magnitude = _mm256_i32gather_epi32(reinterpret_cast<const int*>(f.grid), dword, 4);
+  int32_t signs;
+  __builtin_memcpy(&signs, block + 4 * kLanes + 8 * group + 4 * half, sizeof signs);
+  // Byte i of the mask takes bit i: spread the four bytes over eight bytes each, then test one bit of each.
+  const __m256i spread = _mm256_shuffle_epi8(
+      _mm256_set1_epi32(signs),
+      _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3));
+  const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
+  const __m256i negative = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+  return _mm256_sub_epi8(_mm256_xor_si256(magnitude, negative), negative);
 }
 
 // The codes of eight lanes in one group of four columns.
@@ -59,6 +93,13 @@ __m256i load_codes(const PanelFormat& f, const std::byte* block, __m256i values,
   const int at = half * (kGroupBytes / 2);
   if (f.code == PanelCode::kQ8) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group * kGroupBytes + at));
+  }
+  if (f.code == PanelCode::kGrid) {
+    return grid_codes(f, block, group, half);
+  }
+  if (f.code == PanelCode::kTwoBit) {
+    const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group / 4 * kGroupBytes + at));
+    return _mm256_and_si256(_mm256_srl_epi16(packed, _mm_cvtsi32_si128(group % 4 * 2)), _mm256_set1_epi8(3));
   }
   const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group % 4 * kGroupBytes + at));
   const __m256i nibble = group < 4 ? packed : _mm256_srli_epi16(packed, 4);
@@ -79,9 +120,10 @@ void quant_rows(const QuantProduct& p, int first_row, int half) {
   for (int b = 0; b < p.n_blocks; ++b) {
     const std::byte* block = p.panel + f.block_offset(b);
     const int8_t* x = p.x.codes + (b * kTileRows + first_row) * kBlockColumns;
-    __m256i dot[R];
+    __m256i dot[2][R];
     for (int r = 0; r < R; ++r) {
-      dot[r] = _mm256_setzero_si256();
+      dot[0][r] = _mm256_setzero_si256();
+      dot[1][r] = _mm256_setzero_si256();
     }
     for (int g = 0; g < 8; ++g) {
       const __m256i w = load_codes(f, block, values, g, half);
@@ -91,16 +133,26 @@ void quant_rows(const QuantProduct& p, int first_row, int half) {
         __builtin_memcpy(&x4, x + r * kBlockColumns + 4 * g, 4);
         // |w| * (x with the sign of w): at most 2 * 128 * 127 in a pair, which fits 16 bits.
         const __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(_mm256_set1_epi32(x4), w));
-        dot[r] = _mm256_add_epi32(dot[r], _mm256_madd_epi16(pairs, ones));
+        dot[g / 4][r] = _mm256_add_epi32(dot[g / 4][r], _mm256_madd_epi16(pairs, ones));
       }
     }
-    const Scales s = block_scales(f, p.panel, block, b, half);
+    const Scales s = block_scales(f, p.panel, block, b, 0, half);
+    const Scales s_high = has_halves(f.scale) ? block_scales(f, p.panel, block, b, 1, half) : s;
     const float* xs = p.x.scales + b * kTileRows + first_row;
     const int32_t* sums = p.x.sums + b * kTileRows + first_row;
-    for (int r = 0; r < R; ++r) {
-      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r]), _mm256_mul_ps(_mm256_set1_ps(xs[r]), s.scale), acc[r]);
+    const int32_t* low_sums = p.x.low_sums + b * kTileRows + first_row;
+    const auto add = [&](int r, __m256i d, const Scales& scales, int32_t sum) {
+      acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(d), _mm256_mul_ps(_mm256_set1_ps(xs[r]), scales.scale), acc[r]);
       if (has_offset(f.scale)) {
-        acc[r] = _mm256_fmadd_ps(s.offset, _mm256_set1_ps(xs[r] * static_cast<float>(sums[r])), acc[r]);
+        acc[r] = _mm256_fmadd_ps(scales.offset, _mm256_set1_ps(xs[r] * static_cast<float>(sum)), acc[r]);
+      }
+    };
+    for (int r = 0; r < R; ++r) {
+      if (has_halves(f.scale)) {
+        add(r, dot[0][r], s, low_sums[r]);
+        add(r, dot[1][r], s_high, sums[r] - low_sums[r]);
+      } else {
+        add(r, _mm256_add_epi32(dot[0][r], dot[1][r]), s, sums[r]);
       }
     }
   }
@@ -134,7 +186,8 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
   }
 }
 
-void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept {
+void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
+                  int32_t* low_sums) noexcept {
   const __m256 sign = _mm256_set1_ps(-0.0F);
   const __m256 round = _mm256_set1_ps(kRound);
   for (int b = 0; b < n / kBlockColumns; ++b) {
@@ -159,6 +212,7 @@ void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, 
         out[8 * i + k] = static_cast<int8_t>(c[k]);
         sum += c[k];
       }
+      low_sums[b * kTileRows + row] = i < 2 ? sum : low_sums[b * kTileRows + row];
     }
     scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
     sums[b * kTileRows + row] = sum;

@@ -19,9 +19,10 @@ struct Scales {
   __m512 offset;
 };
 
-// Scales and offsets of the 16 lanes in one block, as lane_scale() computes them.
+// Scales and offsets of the 16 lanes in one block or one half of it, as lane_scale() computes them.
 template <PanelScale S>
-static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b) {
+static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b,
+                                  int half) {
   const std::byte* after = block + f.code_bytes();
   const __m512 factor = _mm512_set1_ps(f.factor);
   if constexpr (S == PanelScale::kHalf) {
@@ -40,6 +41,16 @@ static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, 
     if constexpr (S == PanelScale::kSuper) {
       const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + sub * kLanes));
       return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_setzero_ps()};
+    } else if constexpr (S == PanelScale::kSuperPair) {
+      const __m512i pair = _mm512_cvtepu8_epi32(bytes16(header + 4 * kLanes + (2 * sub + half) * kLanes));
+      const __m512i s = _mm512_and_si512(pair, _mm512_set1_epi32(0xF));
+      const __m512 min = _mm512_mul_ps(half16(header + 2 * kLanes), _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 4)));
+      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_xor_ps(min, _mm512_set1_ps(-0.0F))};
+    } else if constexpr (S == PanelScale::kGridScale) {
+      const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(after));
+      const __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi64(pair, _mm_srli_epi16(pair, 4)), _mm_set1_epi8(0xF));
+      const __m512 s = _mm512_add_ps(_mm512_set1_ps(0.5F), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(nibbles)));
+      return {_mm512_mul_ps(d, _mm512_mul_ps(s, _mm512_set1_ps(0.25F))), _mm512_setzero_ps()};
     } else {
       const std::byte* scales = header + 4 * kLanes + sub * kLanes;
       const __m512i s = _mm512_cvtepu8_epi32(bytes16(scales));
@@ -52,10 +63,35 @@ static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, 
 
 // The 8 groups of codes of one block, signed.
 template <PanelCode C>
-static inline void load_codes(const std::byte* block, __m512i values, __m512i (&w)[8]) {
+static inline void load_codes(const PanelFormat& f, const std::byte* block, __m512i values, __m512i (&w)[8]) {
   if constexpr (C == PanelCode::kQ8) {
     for (int g = 0; g < 8; ++g) {
       w[g] = _mm512_loadu_si512(block + g * kGroupBytes);
+    }
+  } else if constexpr (C == PanelCode::kTwoBit) {
+    const __m512i mask = _mm512_set1_epi8(3);
+    for (int half = 0; half < 2; ++half) {
+      const __m512i packed = _mm512_loadu_si512(block + half * kGroupBytes);
+      w[4 * half] = _mm512_and_si512(packed, mask);
+      w[4 * half + 1] = _mm512_and_si512(_mm512_srli_epi16(packed, 2), mask);
+      w[4 * half + 2] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+      w[4 * half + 3] = _mm512_and_si512(_mm512_srli_epi16(packed, 6), mask);
+    }
+  } else if constexpr (C == PanelCode::kGrid) {
+    // Eight bytes of the grid per lane are two groups of four columns: even and odd dwords.
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+    const __m512i zero = _mm512_setzero_si512();
+    for (int i = 0; i < 4; ++i) {
+      const __m128i index = bytes16(block + i * kLanes);
+      const __m512i low = _mm512_i64gather_epi64(_mm512_cvtepu8_epi64(index), f.grid, 8);
+      const __m512i high = _mm512_i64gather_epi64(_mm512_cvtepu8_epi64(_mm_srli_si128(index, 8)), f.grid, 8);
+      const __m512i m0 = _mm512_permutex2var_epi32(low, even, high);
+      const __m512i m1 = _mm512_permutex2var_epi32(low, odd, high);
+      uint64_t signs[2];
+      __builtin_memcpy(signs, block + 4 * kLanes + 16 * i, sizeof signs);
+      w[2 * i] = _mm512_mask_sub_epi8(m0, signs[0], zero, m0);
+      w[2 * i + 1] = _mm512_mask_sub_epi8(m1, signs[1], zero, m1);
     }
   } else {
     const __m512i mask = _mm512_set1_epi8(0xF);
@@ -89,29 +125,40 @@ static void quant_rows(const QuantProduct& p, int first_row) {
       block += f.header_bytes();
     }
     __m512i w[8];
-    load_codes<C>(block, values, w);
+    load_codes<C>(f, block, values, w);
     for (int g = 0; g < 8; ++g) {
       w[g] = _mm512_xor_si512(w[g], flip);
     }
-    const Scales s = block_scales<S>(f, p.panel, block, b);
+    const Scales s = block_scales<S>(f, p.panel, block, b, 0);
+    const Scales s_high = has_halves(S) ? block_scales<S>(f, p.panel, block, b, 1) : s;
     const int8_t* x = p.x.codes + (b * kTileRows + first_row) * kBlockColumns;
     const float* xs = p.x.scales + b * kTileRows + first_row;
     const int32_t* sums = p.x.sums + b * kTileRows + first_row;
+    const int32_t* low_sums = p.x.low_sums + b * kTileRows + first_row;
     for (int r = 0; r < R; ++r) {
-      __m512i even = _mm512_set1_epi32(-128 * sums[r]);
-      __m512i odd = _mm512_setzero_si512();
-      for (int g = 0; g < 8; g += 2) {
-        int32_t x0;
-        int32_t x1;
-        __builtin_memcpy(&x0, x + r * kBlockColumns + 4 * g, 4);
-        __builtin_memcpy(&x1, x + r * kBlockColumns + 4 * g + 4, 4);
-        even = _mm512_dpbusd_epi32(even, w[g], _mm512_set1_epi32(x0));
-        odd = _mm512_dpbusd_epi32(odd, w[g + 1], _mm512_set1_epi32(x1));
+      // Two chains of four products each, over the first and the second half of the columns.
+      __m512i low = _mm512_set1_epi32(-128 * low_sums[r]);
+      __m512i high = _mm512_set1_epi32(-128 * (sums[r] - low_sums[r]));
+      for (int g = 0; g < 4; ++g) {
+        int32_t x_low;
+        int32_t x_high;
+        __builtin_memcpy(&x_low, x + r * kBlockColumns + 4 * g, 4);
+        __builtin_memcpy(&x_high, x + r * kBlockColumns + 16 + 4 * g, 4);
+        low = _mm512_dpbusd_epi32(low, w[g], _mm512_set1_epi32(x_low));
+        high = _mm512_dpbusd_epi32(high, w[g + 4], _mm512_set1_epi32(x_high));
       }
-      const __m512 dot = _mm512_cvtepi32_ps(_mm512_add_epi32(even, odd));
-      acc[r] = _mm512_fmadd_ps(dot, _mm512_mul_ps(_mm512_set1_ps(xs[r]), s.scale), acc[r]);
-      if constexpr (S == PanelScale::kHalfMin || S == PanelScale::kSuperMin) {
-        acc[r] = _mm512_fmadd_ps(s.offset, _mm512_set1_ps(xs[r] * static_cast<float>(sums[r])), acc[r]);
+      const __m512 x_scale = _mm512_set1_ps(xs[r]);
+      const auto add = [&](__m512i dot, const Scales& scales, int32_t sum) {
+        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(x_scale, scales.scale), acc[r]);
+        if constexpr (has_offset(S)) {
+          acc[r] = _mm512_fmadd_ps(scales.offset, _mm512_set1_ps(xs[r] * static_cast<float>(sum)), acc[r]);
+        }
+      };
+      if constexpr (has_halves(S)) {
+        add(low, s, low_sums[r]);
+        add(high, s_high, sums[r] - low_sums[r]);
+      } else {
+        add(_mm512_add_epi32(low, high), s, sums[r]);
       }
     }
     block += f.block_bytes();
@@ -145,6 +192,12 @@ static void quant_tile(const QuantProduct& p) noexcept {
   if (p.format.code == PanelCode::kQ8) {
     return quant_tile_of<PanelCode::kQ8, PanelScale::kHalf>(p);
   }
+  if (p.format.code == PanelCode::kTwoBit) {
+    return quant_tile_of<PanelCode::kTwoBit, PanelScale::kSuperPair>(p);
+  }
+  if (p.format.code == PanelCode::kGrid) {
+    return quant_tile_of<PanelCode::kGrid, PanelScale::kGridScale>(p);
+  }
   switch (p.format.scale) {
     case PanelScale::kHalf:
       return quant_tile_of<PanelCode::kNibble, PanelScale::kHalf>(p);
@@ -156,12 +209,13 @@ static void quant_tile(const QuantProduct& p) noexcept {
       return quant_tile_of<PanelCode::kNibble, PanelScale::kSuper>(p);
     case PanelScale::kSuperMin:
       return quant_tile_of<PanelCode::kNibble, PanelScale::kSuperMin>(p);
-    case PanelScale::kNone:
+    default:
       return;
   }
 }
 
-static void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept {
+static void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
+                         int32_t* low_sums) noexcept {
   const __m512 round = _mm512_set1_ps(kRound);
   for (int b = 0; b < n / kBlockColumns; ++b) {
     const __m512 low = _mm512_loadu_ps(x + b * kBlockColumns);
@@ -177,7 +231,9 @@ static void quantize_row(const float* x, int n, int row, int8_t* codes, float* s
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(c0));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), _mm512_cvtepi32_epi8(c1));
     scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
-    sums[b * kTileRows + row] = _mm512_reduce_add_epi32(_mm512_add_epi32(c0, c1));
+    const int32_t low_sum = _mm512_reduce_add_epi32(c0);
+    low_sums[b * kTileRows + row] = low_sum;
+    sums[b * kTileRows + row] = low_sum + _mm512_reduce_add_epi32(c1);
   }
 }
 

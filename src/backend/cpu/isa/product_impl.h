@@ -33,13 +33,13 @@ static inline float half_at(const std::byte* p, int lane) {
   return half_to_float_bits(h);
 }
 
-// Scale and offset of one lane in one block.
+// Scale and offset of one lane in one block, or in one half of it.
 struct LaneScale {
   float scale;
   float offset;
 };
 
-static inline LaneScale lane_scale(const PanelFormat& f, const std::byte* panel, int block, int lane) {
+static inline LaneScale lane_scale(const PanelFormat& f, const std::byte* panel, int block, int half, int lane) {
   const std::byte* after = panel + f.block_offset(block) + f.code_bytes();
   const int sub = block % kSuperBlocks;
   switch (f.scale) {
@@ -62,13 +62,28 @@ static inline LaneScale lane_scale(const PanelFormat& f, const std::byte* panel,
       return {half_at(header, lane) * static_cast<float>(s),
               -(half_at(header + 2 * kLanes, lane) * static_cast<float>(m))};
     }
+    case PanelScale::kSuperPair: {
+      const std::byte* header = panel + f.header_offset(block);
+      const auto pair = static_cast<uint8_t>(header[4 * kLanes + (2 * sub + half) * kLanes + lane]);
+      return {half_at(header, lane) * static_cast<float>(pair & 0xF),
+              -(half_at(header + 2 * kLanes, lane) * static_cast<float>(pair >> 4))};
+    }
+    case PanelScale::kGridScale: {
+      const auto pair = static_cast<uint8_t>(after[lane % 8]);
+      const int s = lane < 8 ? pair & 0xF : pair >> 4;
+      return {half_at(panel + f.header_offset(block), lane) * ((0.5F + static_cast<float>(s)) * 0.25F), 0.0F};
+    }
     case PanelScale::kNone:
       break;
   }
   return {0.0F, 0.0F};
 }
 
-static inline bool has_offset(PanelScale s) { return s == PanelScale::kHalfMin || s == PanelScale::kSuperMin; }
+static constexpr bool has_offset(PanelScale s) {
+  return s == PanelScale::kHalfMin || s == PanelScale::kSuperMin || s == PanelScale::kSuperPair;
+}
+// Each half of a block has a scale of its own.
+static constexpr bool has_halves(PanelScale s) { return s == PanelScale::kSuperPair; }
 
 // The tile of rows that follows `p`'s by `tiles`.
 static inline QuantProduct tile_at(const QuantPanelProduct& p, int tile) {
@@ -77,6 +92,7 @@ static inline QuantProduct tile_at(const QuantPanelProduct& p, int tile) {
   q.x.codes += blocks * (kTileRows * kBlockColumns);
   q.x.scales += blocks * kTileRows;
   q.x.sums += blocks * kTileRows;
+  q.x.low_sums += blocks * kTileRows;
   q.y += static_cast<ptrdiff_t>(tile) * kTileRows * q.ld;
   const int left = p.n_rows - tile * kTileRows;
   q.n_rows = left < kTileRows ? left : kTileRows;

@@ -11,11 +11,22 @@ int code_at(const PanelFormat& f, const std::byte* codes, int column, int lane) 
   if (f.code == PanelCode::kQ8) {
     return static_cast<int8_t>(codes[group * kGroupBytes + within]);
   }
+  if (f.code == PanelCode::kTwoBit) {
+    return static_cast<uint8_t>(codes[group / 4 * kGroupBytes + within]) >> (group % 4 * 2) & 3;
+  }
+  if (f.code == PanelCode::kGrid) {
+    const auto index = static_cast<uint8_t>(codes[group / 2 * kLanes + lane]);
+    const int magnitude = f.grid[index * 8 + column % 8];
+    uint64_t mask;
+    __builtin_memcpy(&mask, codes + 4 * kLanes + 8 * group, sizeof mask);
+    return (mask >> within & 1) != 0 ? -magnitude : magnitude;
+  }
   const auto byte = static_cast<uint8_t>(codes[group % 4 * kGroupBytes + within]);
   return f.values[group < 4 ? byte & 0xF : byte >> 4];
 }
 
-void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums) noexcept {
+void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
+                  int32_t* low_sums) noexcept {
   for (int b = 0; b < n / kBlockColumns; ++b) {
     const float* in = x + b * kBlockColumns;
     float amax = 0.0F;
@@ -31,6 +42,7 @@ void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, 
       const float rounded = (in[i] * inverse + 0x1.8p23F) - 0x1.8p23F;
       out[i] = static_cast<int8_t>(rounded);
       sum += out[i];
+      low_sums[b * kTileRows + row] = i < kBlockColumns / 2 ? sum : low_sums[b * kTileRows + row];
     }
     scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
     sums[b * kTileRows + row] = sum;
@@ -43,16 +55,22 @@ void quant_tile(const QuantProduct& p) noexcept {
       float acc = 0.0F;
       for (int b = 0; b < p.n_blocks; ++b) {
         const std::byte* codes = p.panel + p.format.block_offset(b);
-        const int8_t* x = p.x.codes + (b * kTileRows + row) * kBlockColumns;
-        int dot = 0;
-        for (int i = 0; i < kBlockColumns; ++i) {
-          dot += code_at(p.format, codes, i, lane) * x[i];
-        }
-        const LaneScale w = lane_scale(p.format, p.panel, b, lane);
-        const float xs = p.x.scales[b * kTileRows + row];
-        acc = __builtin_fmaf(static_cast<float>(dot), xs * w.scale, acc);
-        if (has_offset(p.format.scale)) {
-          acc = __builtin_fmaf(w.offset, xs * static_cast<float>(p.x.sums[b * kTileRows + row]), acc);
+        const int at = b * kTileRows + row;
+        const int8_t* x = p.x.codes + at * kBlockColumns;
+        const int halves = has_halves(p.format.scale) ? 2 : 1;
+        const int width = kBlockColumns / halves;
+        for (int h = 0; h < halves; ++h) {
+          int dot = 0;
+          for (int i = h * width; i < (h + 1) * width; ++i) {
+            dot += code_at(p.format, codes, i, lane) * x[i];
+          }
+          const LaneScale w = lane_scale(p.format, p.panel, b, h, lane);
+          const float xs = p.x.scales[at];
+          acc = __builtin_fmaf(static_cast<float>(dot), xs * w.scale, acc);
+          if (has_offset(p.format.scale)) {
+            const int sum = halves == 1 ? p.x.sums[at] : h == 0 ? p.x.low_sums[at] : p.x.sums[at] - p.x.low_sums[at];
+            acc = __builtin_fmaf(w.offset, xs * static_cast<float>(sum), acc);
+          }
         }
       }
       p.y[row * p.ld + lane] = acc;
