@@ -1,7 +1,11 @@
 #include "backend/cpu/cpu_ops.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
 #include "weights/dequantize.h"
 
 namespace fathom::cpu {
@@ -29,7 +33,22 @@ CpuOps::CpuOps(const ModelConfig& config, const BackendOptions& options)
       input_(tiles_for(options.max_rows), widest_input(config)),
       gathered_(expert_tiles(config, options.max_rows), config.hidden),
       hidden_codes_(expert_tiles(config, options.max_rows), std::max(config.expert_ffn, config.shared_ffn())),
-      count_(static_cast<size_t>(config.n_experts)) {
+      count_(static_cast<size_t>(config.n_experts)),
+      cache_(CacheLayout::make(config, options.cache)),
+      plan_(config, options.max_rows),
+      attention_scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))),
+      mix_scratch_(make_f32(options.max_rows, std::max({config.hc_mix(), config.hc, config.n_experts}))) {
+  if (config.hc > kMaxStreams) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("cpu backend: hyper-connections of {} streams, expected at most {}", config.hc, kMaxStreams));
+  }
+  for (int t = 0; t < pool_.threads(); ++t) {
+    attention_scratch_.emplace_back(config);
+    index_scratch_.emplace_back(config);
+    entry_scratch_.emplace_back(static_cast<size_t>(std::max(config.head_dim, config.index_dim) + 2 * config.rope_dim) *
+                                sizeof(float));
+  }
   const auto rows = static_cast<size_t>(expert_tiles(config, options.max_rows)) * kTileRows;
   const auto width = static_cast<size_t>(std::max(config.expert_ffn, config.shared_ffn()) + kBlockColumns);
   gate_ = HostBuffer(rows * width * sizeof(float));
@@ -65,6 +84,11 @@ Weight CpuOps::upload(const Weight& weight, WeightRole role) {
     default:
       return ReferenceOps::upload(weight, role);
   }
+}
+
+void CpuOps::begin_step(const StepBatch& batch) {
+  ReferenceOps::begin_step(batch);
+  plan_.make(batch, pool_);
 }
 
 void CpuOps::embed(const Weight& table, DeviceMat<float> streams) {

@@ -4,9 +4,13 @@
 #include <deque>
 #include <vector>
 
+#include "backend/cpu/attention_scratch.h"
+#include "backend/cpu/cache_store.h"
+#include "backend/cpu/index_scratch.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/packed_matrix.h"
 #include "backend/cpu/quantised_rows.h"
+#include "backend/cpu/step_plan.h"
 #include "backend/reference/reference_ops.h"
 
 namespace fathom::cpu {
@@ -19,9 +23,34 @@ class CpuOps final : public reference::ReferenceOps {
   [[nodiscard]] const char* isa() const { return kernels_.isa; }
 
   [[nodiscard]] Weight upload(const Weight& weight, WeightRole role) override;
+
+  void reserve_cache(int n_slots, int n_blocks) override { cache_.reserve(n_slots, n_blocks); }
+  void copy_slot(int from, int to) override { cache_.copy_slot(from, to); }
+  void copy_block(int from, int to) override { cache_.copy_block(from, to); }
+  void read_slot(int slot, std::span<std::byte> out) override { cache_.read_slot(slot, out); }
+  void read_block(int block, std::span<std::byte> out) override { cache_.read_block(block, out); }
+  void write_slot(int slot, std::span<const std::byte> in) override { cache_.write_slot(slot, in); }
+  void write_block(int block, std::span<const std::byte> in) override { cache_.write_block(block, in); }
+
+  void begin_step(const StepBatch& batch) override;
   void embed(const Weight& table, DeviceMat<float> streams) override;
+  void hc_enter(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, HcMix mix,
+                DeviceMat<float> x) override;
+  void hc_exit(DeviceMat<const float> y, const HcMix& mix, DeviceMat<float> streams) override;
+  void hc_collapse(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams,
+                   DeviceMat<float> x) override;
   void matmul(std::span<const Product> products, DeviceMat<const float> x) override;
+  void rms_norm(const Weight& gain, DeviceMat<const float> x, DeviceMat<float> y) override;
+  void norm_rope(int layer, const Weight& kv_norm, DeviceMat<float> q, DeviceMat<float> kv) override;
+  void compress(int layer, const CompressorWeights& w, DeviceMat<const float> kv, DeviceMat<const float> gate) override;
+  void compress_index(int layer, const CompressorWeights& w, DeviceMat<const float> kv,
+                      DeviceMat<const float> gate) override;
+  void select_entries(int layer, DeviceMat<float> q, DeviceMat<const float> weights,
+                      DeviceMat<int32_t> selected) override;
+  void attend(int layer, const Weight& sinks, DeviceMat<const float> q, DeviceMat<const float> kv,
+              DeviceMat<const int32_t> selected, DeviceMat<float> context) override;
   void matmul_grouped(const Weight& w, DeviceMat<const float> context, DeviceMat<float> low) override;
+  void route(int layer, const RouterWeights& w, DeviceMat<const float> x, TopK experts) override;
   void experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
                DeviceMat<const float> x, DeviceMat<float> y) override;
 
@@ -55,6 +84,37 @@ class CpuOps final : public reference::ReferenceOps {
   void expand_experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen);
   void reduce_experts(const ExpertWeights& routed, const ExpertWeights& shared, DeviceMat<float> y);
 
+  class TileAttention;
+  struct CompressorInput;
+
+  [[nodiscard]] bool simulated() const { return cache_.layout().options.activation_sim; }
+  [[nodiscard]] bool packed_rows() const { return cache_.layout().options.kv_type == KvType::kPacked; }
+
+  // What a stored KV row keeps of its values: the FP8 grid, and bfloat16 rotary dims where rows are packed.
+  void round_kv_row(float* row) const;
+  void store_kv_row(const float* row, std::byte* out) const;
+  void load_kv_row(const std::byte* in, float* row) const;
+  void store_window(int layer, DeviceMat<const float> kv);
+
+  // y [x.rows, w.out_dim] = w x in float32, for a weight of role kMixer.
+  void mix_product(const Weight& w, DeviceMat<const float> x, DeviceMat<float> y);
+  [[nodiscard]] double streams_scale(const float* streams) const;  // 1 / rms
+  void collapse_row(const float* streams, const float* pre, const Weight& norm, float* y) const;
+  void route_row(const RouterWeights& w, int r, float* scores, const TopK& experts) const;
+
+  // Pools completed blocks of one sequence and hands each finished entry to `store(c, row)`.
+  template <class Store>
+  void pool_entries(int layer, const Weight& norm, const CompressorInput& in, Store&& store);
+  void pool_entry(const CompressorInput& in, int c, float* entry);
+  void keep_newest(const CompressorInput& in, int end);
+
+  [[nodiscard]] bool scores_codes() const;
+  void rotate_index_row(int layer, int r, DeviceMat<float> q) const;
+  void set_index_query(int r, DeviceMat<const float> q, DeviceMat<const float> weights, IndexScratch& scratch) const;
+  void score_entries(int layer, const SequenceSlice& sequence, Range entries, const IndexQuery& query,
+                     IndexScratch& scratch);
+  void unpack_index_rows(const std::byte* rows, int n, IndexScratch& scratch) const;
+
   const CpuKernels& kernels_;
   int max_rows_;
   std::deque<PackedMatrix> matrices_;
@@ -72,6 +132,15 @@ class CpuOps final : public reference::ReferenceOps {
   std::vector<int> row_of_;       // rows of the step, grouped
   std::vector<float> weight_of_;  // their routing weights
   std::vector<int> count_;
+
+  CacheStore cache_;
+  StepPlan plan_;
+  float attention_scale_;
+  DeviceMat<float> mix_scratch_;  // [max_rows, outputs of the widest mix]
+  // One per thread:
+  std::vector<AttentionScratch> attention_scratch_;
+  std::vector<IndexScratch> index_scratch_;
+  std::vector<HostBuffer> entry_scratch_;  // a pooled entry and its rotation
 };
 
 }  // namespace fathom::cpu

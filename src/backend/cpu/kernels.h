@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "backend/cpu/attention_kernels.h"
 #include "backend/cpu/panel.h"
+#include "backend/cpu/row_kernels.h"
 
 namespace fathom::cpu {
 
@@ -70,6 +72,8 @@ struct LinearKernels {
 struct CpuKernels {
   const char* isa;
   LinearKernels linear;
+  const AttentionKernels* attention;
+  const RowKernels* rows;
 };
 
 [[nodiscard]] const CpuKernels& kernels_scalar() noexcept;

@@ -184,7 +184,7 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
 }  // namespace
 
 const CpuKernels& kernels_amx() noexcept {
-  static const CpuKernels table = {"amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}};
+  static const CpuKernels table = {"amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
   return table;
 }
 

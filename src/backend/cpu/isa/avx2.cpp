@@ -315,7 +315,7 @@ void swiglu(const float* gate, const float* up, int n, float limit, float weight
 }  // namespace
 
 const CpuKernels& kernels_avx2() noexcept {
-  static const CpuKernels table = {"avx2", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}};
+  static const CpuKernels table = {"avx2", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx2, &kRowAvx2};
   return table;
 }
 

@@ -130,7 +130,7 @@ void swiglu(const float* gate, const float* up, int n, float limit, float weight
 }  // namespace
 
 const CpuKernels& kernels_scalar() noexcept {
-  static const CpuKernels table = {"scalar", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}};
+  static const CpuKernels table = {"scalar", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionScalar, &kRowScalar};
   return table;
 }
 

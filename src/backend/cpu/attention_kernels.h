@@ -1,0 +1,57 @@
+// The table of an instruction set for attention and the indexer: what attention.cpp and indexer.cpp call. Kernels are
+// pure, allocate nothing and never fail. They are written once over vectors of 16 lanes (isa/vec_*.h), so all tables
+// give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fathom::cpu {
+
+inline constexpr int kKeyBlock = 16;  // keys that are scored together
+
+// One block of keys, which are also the values, against the heads of one query: a step of an online softmax. A head's
+// state before the first block is its sink: max = sink, total = 1, sum = 0.
+struct AttendBlock {
+  const float* keys = nullptr;  // [kKeyBlock][key_ld]; all rows are read, those not seen may hold anything
+  ptrdiff_t key_ld = 0;
+  int first = 0;  // rows that the query sees
+  int last = 0;
+  int dim = 0;  // a multiple of 16
+  float scale = 1.0F;
+  int n_heads = 0;
+  const float* q = nullptr;  // [n_heads][dim]
+  float* max = nullptr;      // [n_heads]: largest score so far
+  float* total = nullptr;    // [n_heads]: sum of exp(score - max)
+  float* sum = nullptr;      // [n_heads][dim]: sum of exp(score - max) key
+};
+
+// Heads of one query against index keys. Heads are lanes; those beyond the last have weight 0.
+struct IndexQuery {
+  int n_vectors = 0;  // of 16 heads
+  int dim = 0;
+  float* weights = nullptr;    // [n_vectors][16]
+  float* values = nullptr;     // [n_vectors][dim][16]: for rows of floats
+  int8_t* codes = nullptr;     // [n_vectors][dim / 4][16][4]: doubled E2M1 values; for rows of codes
+  int32_t* offsets = nullptr;  // [n_vectors][dim / 32][16]: what the dot products with biased keys start from
+  float* scales = nullptr;     // [n_vectors][dim / 32][16]: a quarter of the scale
+};
+
+struct AttentionKernels {
+  void (*attend_block)(const AttendBlock& block) noexcept;
+  // Packed row (core/packed_rows.h) to floats.
+  void (*unpack_kv)(const std::byte* row, int nope, int rope, float* out) noexcept;
+
+  // Fills head `head` of the query from its rotated values [dim].
+  void (*set_index_values)(const IndexQuery& query, int head, const float* values) noexcept;
+  void (*set_index_codes)(const IndexQuery& query, int head, const float* values) noexcept;  // dim a multiple of 32
+  // scores[i] = sum over heads of weight * max(0, head . key i) for n consecutive rows. `key`: room for dim bytes.
+  void (*score_values)(const IndexQuery& query, const std::byte* rows, int n, float* scores) noexcept;
+  void (*score_codes)(const IndexQuery& query, const std::byte* rows, int n, uint8_t* key, float* scores) noexcept;
+};
+
+extern const AttentionKernels kAttentionScalar;
+extern const AttentionKernels kAttentionAvx2;
+extern const AttentionKernels kAttentionAvx512;
+
+}  // namespace fathom::cpu
