@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "backend/cuda/check.h"
@@ -45,12 +46,16 @@ CudaOps::CudaOps(const ModelConfig& config, const BackendOptions& options)
   const auto ffn = static_cast<size_t>(std::max(config.expert_ffn, config.shared_ffn()));
   const auto int8_bytes = [](size_t values) { return values + values / 32 * sizeof(float) + 256; };
   int8_.memory = DeviceBuffer(device_, int8_bytes(rows * widest), "int8 activations");
+  low_int8_.memory = DeviceBuffer(device_, int8_bytes(rows * widest), "int8 activations");
   bf16_.memory = DeviceBuffer(device_, 2 * rows * widest, "bf16 activations");
   hidden_int8_.memory = DeviceBuffer(device_, int8_bytes(rows * slots * ffn), "int8 activations of experts");
   hidden_ = DeviceBuffer(device_, rows * slots * ffn * sizeof(float), "activations of experts");
   const size_t pairs = rows * static_cast<size_t>(config.n_experts_used);
   expert_out_ = DeviceBuffer(device_, pairs * static_cast<size_t>(config.hidden) * sizeof(float), "expert outputs");
   expert_groups_ = DeviceBuffer(device_, pairs * 8 + pairs * sizeof(RowTile) + 16, "expert groups");
+  const size_t parts = static_cast<size_t>(device_.multiprocessors()) * static_cast<size_t>(config.n_heads);
+  attend_partials_ = DeviceBuffer(
+      device_, parts * (static_cast<size_t>(config.head_dim) * sizeof(float) + sizeof(float2)), "parts of attention");
   const auto mix = static_cast<size_t>(config.hc_mix() + 1);
   hc_partials_ =
       DeviceBuffer(device_, rows * static_cast<size_t>(hc_parts(config.hidden)) * mix * sizeof(float), "mix products");
@@ -94,18 +99,21 @@ void copy_rows(void* to, size_t to_ld, const void* from, size_t from_ld, int row
 }  // namespace
 
 void CudaOps::read_f32(DeviceMat<const float> from, HostMat<float> to) {
+  note_read();
   flush();
   copy_rows(to.data(), static_cast<size_t>(to.ld()), from.device_ptr(), static_cast<size_t>(from.ld()), to.rows(),
             to.cols(), cudaMemcpyDeviceToHost, stream_.get());
 }
 
 void CudaOps::read_i32(DeviceMat<const int32_t> from, HostMat<int32_t> to) {
+  note_read();
   flush();
   copy_rows(to.data(), static_cast<size_t>(to.ld()), from.device_ptr(), static_cast<size_t>(from.ld()), to.rows(),
             to.cols(), cudaMemcpyDeviceToHost, stream_.get());
 }
 
 void CudaOps::write_f32(HostMat<const float> from, DeviceMat<float> to) {
+  note_read();
   flush();
   overwrite(to.device_ptr());
   copy_rows(to.device_ptr(), static_cast<size_t>(to.ld()), from.data(), static_cast<size_t>(from.ld()), from.rows(),
@@ -119,22 +127,86 @@ void CudaOps::begin_step(const StepBatch& batch) {
   weights_.finish();
   FATHOM_CHECK(batch.rows() <= max_rows_, "a step has more rows than the backend was made for");
   pending_.reset();
+  to_prepare_ = {};
+  prepared_ = true;
+  if (mode_ == StepMode::kCapture) {  // the step before failed half-way
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(stream_.get(), &graph);
+    cudaGraphDestroy(graph);
+  }
   rows_ = batch.rows();
-  n_logits_ = batch.n_logits();
-  last_position_ = 0;
+  positions_ = 1;
+  short_runs_ = true;
   for (const SequenceSlice& s : batch.sequences) {
-    last_position_ = std::max(last_position_, s.start + s.n_rows - 1);
+    positions_ = std::max(positions_, s.start + s.n_rows);
+    short_runs_ = short_runs_ && s.n_rows <= layout_.options.rewind_rows + 1;
   }
   overwrite(int8_.source);
   overwrite(bf16_.source);
   staging_.stage(batch, cache_.slots(), cache_.blocks(), stream_.get());
-  const float* plain = frequencies_.as<float>();
-  rotate_step_rows(launch_, rows_, config_.rope_dim, staging_.view().row_position, plain, plain + config_.rope_dim / 2,
-                   staging_.plain_rotations(), staging_.compressed_rotations());
+
+  mode_ = StepMode::kEager;
+  calls_ = 0;
+  was_read_ = false;
+  launch_.overlap = rows_ <= StepStaging::kFewRows;
+  if (launch_.overlap) {
+    // Launches must not depend on the exact position.
+    positions_ = std::min(static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(positions_, 1024)))),
+                          std::max(config_.context_length, positions_));
+    shape_ = {rows_, batch.n_logits(), positions_, short_runs_, staging_.generation()};
+    start_recording();
+  }
+  if (mode_ != StepMode::kReplay) {
+    const float* plain = frequencies_.as<float>();
+    rotate_step_rows(launch_, rows_, config_.rope_dim, staging_.view().row_position, plain,
+                     plain + config_.rope_dim / 2, staging_.plain_rotations(), staging_.compressed_rotations());
+  }
+}
+
+void CudaOps::start_recording() {
+  const auto known = records_.find(shape_);
+  if (known == records_.end()) {
+    return;
+  }
+  if (known->second.graph) {
+    mode_ = StepMode::kReplay;
+    return;
+  }
+  mode_ = StepMode::kCapture;
+  CUDA_CHECK(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+}
+
+void CudaOps::finish_recording() {
+  if (!launch_.overlap) {
+    return;
+  }
+  StepRecord& record = records_[shape_];
+  if (mode_ == StepMode::kCapture) {
+    record.graph = end_capture(stream_.get());
+    record.calls = calls_;
+  } else if (mode_ == StepMode::kEager && was_read_) {
+    records_.erase(shape_);
+  } else if (mode_ == StepMode::kReplay && record.calls != calls_) {
+    throw Error(ErrorCode::kDevice, "cuda: a step made other calls than the last one of its shape");
+  }
+  if (record.graph) {
+    CUDA_CHECK(cudaGraphLaunch(record.graph.get(), stream_.get()));
+  }
+  mode_ = StepMode::kEager;
+}
+
+void CudaOps::note_read() {
+  if (mode_ != StepMode::kEager) {
+    throw Error(ErrorCode::kDevice, "cuda: activations of a captured step cannot be read before its end");
+  }
+  was_read_ = true;
 }
 
 void CudaOps::end_step(DeviceMat<const float> logits, HostMat<float> out) {
-  flush();
+  if (mode_ != StepMode::kReplay) {
+    flush();
+  }
+  finish_recording();
   const size_t bytes = static_cast<size_t>(out.rows()) * static_cast<size_t>(out.cols()) * sizeof(float);
   if (bytes > logits_.size()) {
     logits_ = PinnedBuffer(device_, bytes);

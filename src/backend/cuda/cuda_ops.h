@@ -1,11 +1,16 @@
 // Ops on one NVIDIA GPU. Everything runs on one stream; only end_step and the read functions wait.
 //
+// A step of few rows that repeats the calls of an earlier one of the same shape is captured as a graph, and from then
+// on replayed: its ops only check that they are called as before.
+//
 // Below the seam: products with integer formats take int8 blocks of activations when a step has few rows (memory
 // speed), bf16 activations on tensor cores when it has many. hc_exit is put off until the next hc_enter, which does
 // both in one pass over the streams.
 #pragma once
 
+#include <compare>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -71,6 +76,20 @@ class CudaOps final : public Ops {
     HcMix mix;
     DeviceMat<float> streams;
   };
+  enum class StepMode : uint8_t { kEager, kCapture, kReplay };
+  // What the launches of a step depend on, besides its calls.
+  struct StepShape {
+    int rows = 0;
+    int n_logits = 0;
+    int positions = 0;  // the step's positions are below this
+    bool short_runs = false;
+    int generation = 0;  // of the staging buffers
+    auto operator<=>(const StepShape&) const = default;
+  };
+  struct StepRecord {
+    uint64_t calls = 0;  // hash of the ops called and of all they were given
+    GraphHandle graph;   // null until the same calls have been seen before
+  };
   // The narrow copy of the last activations that a product took, so that it is made once for all that share them.
   struct Narrow {
     DeviceBuffer memory;
@@ -79,9 +98,15 @@ class CudaOps final : public Ops {
     int cols = 0;
   };
 
-  [[nodiscard]] const ModelConfig& config() const { return config_; }
-  [[nodiscard]] int rows() const { return rows_; }
   [[nodiscard]] bool few_rows(int rows) const;
+  // Notes the call. False: the launches of this step are in a graph already.
+  template <class... Args>
+  [[nodiscard]] bool enter(int op, const Args&... args);
+  void start_recording();
+  void finish_recording();
+  void note_read();
+  // Launches what norm_rope and the ops between it and attend have put together.
+  void prepare();
   // Whatever was put off is done.
   void flush();
   // `data` is about to be overwritten: narrow copies of it are stale.
@@ -113,9 +138,11 @@ class CudaOps final : public Ops {
   std::deque<DeviceBuffer> scratch_;
 
   Narrow int8_;
+  Narrow low_int8_;  // what a product writes while int8_ holds its input
   Narrow bf16_;
   Narrow hidden_int8_;
   DeviceBuffer hc_partials_;
+  DeviceBuffer attend_partials_;
   DeviceBuffer router_logits_;
   DeviceBuffer scores_;
   size_t score_count_ = 0;
@@ -126,8 +153,16 @@ class CudaOps final : public Ops {
 
   int rows_ = 0;
   int n_logits_ = 0;
-  int last_position_ = 0;  // the highest of the step
+  int positions_ = 0;        // all of the step lie below
+  bool short_runs_ = false;  // no sequence has so many rows that its own newest ones displace what its oldest need
+  StepMode mode_ = StepMode::kEager;
+  StepShape shape_;
+  uint64_t calls_ = 0;
+  bool was_read_ = false;
+  std::map<StepShape, StepRecord> records_;
   std::unique_ptr<PendingExit> pending_;
+  PrepareParams to_prepare_;
+  bool prepared_ = true;
 };
 
 }  // namespace fathom::cuda

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "backend/cuda/cuda_ops.h"
+#include "backend/cuda/kernels/attend_tensor.h"
 #include "core/check.h"
 #include "core/error.h"
 
@@ -20,7 +21,23 @@ View<T> view(DeviceMat<T> m) {
   return {m.device_ptr(), m.ld()};
 }
 
+uint64_t identity(int v) { return static_cast<uint64_t>(v); }
+uint64_t identity(const Weight& w) { return reinterpret_cast<uint64_t>(w.prepared); }
+template <class T>
+uint64_t identity(DeviceMat<T> m) {
+  return reinterpret_cast<uint64_t>(m.device_ptr()) ^ static_cast<uint64_t>(m.rows()) << 52 ^
+         static_cast<uint64_t>(m.cols()) << 40;
+}
+
 }  // namespace
+
+template <class... Args>
+bool CudaOps::enter(int op, const Args&... args) {
+  const auto mix = [this](uint64_t v) { calls_ = (calls_ ^ v) * 0x9E3779B97F4A7C15ULL ^ calls_ >> 29; };
+  mix(static_cast<uint64_t>(op));
+  (mix(identity(args)), ...);
+  return mode_ != StepMode::kReplay;
+}
 
 bool CudaOps::few_rows(int rows) const {
   constexpr int kFewRows = 8;
@@ -73,7 +90,16 @@ const uint16_t* CudaOps::narrowed(DeviceMat<const float> x) {
   return out;
 }
 
+void CudaOps::prepare() {
+  if (!prepared_) {
+    prepare_rows(launch_, to_prepare_, rows_);
+    to_prepare_ = {};
+    prepared_ = true;
+  }
+}
+
 void CudaOps::flush() {
+  prepare();
   if (!pending_) {
     return;
   }
@@ -88,6 +114,9 @@ void CudaOps::flush() {
 }
 
 void CudaOps::embed(const Weight& table, DeviceMat<float> streams) {
+  if (!enter(__LINE__, table, streams)) {
+    return;
+  }
   pending_.reset();
   embed_rows(launch_, streams.rows(), config_.hc, staging_.view(), planes(table), view(streams));
 }
@@ -118,6 +147,9 @@ HcParams CudaOps::hc_params(const HcWeights& hc, const Weight& norm, DeviceMat<c
 
 void CudaOps::hc_enter(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, HcMix mix,
                        DeviceMat<float> x) {
+  if (!enter(__LINE__, hc.fn, hc.base, hc.scale, norm, streams, mix.post, mix.comb, x)) {
+    return;
+  }
   if (pending_ && pending_->streams.device_ptr() != streams.device_ptr()) {
     flush();
   }
@@ -134,11 +166,17 @@ void CudaOps::hc_enter(const HcWeights& hc, const Weight& norm, DeviceMat<const 
 }
 
 void CudaOps::hc_exit(DeviceMat<const float> y, const HcMix& mix, DeviceMat<float> streams) {
+  if (!enter(__LINE__, y, mix.post, mix.comb, streams)) {
+    return;
+  }
   flush();
   pending_ = std::make_unique<PendingExit>(PendingExit{y, mix, streams});
 }
 
 void CudaOps::hc_collapse(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, DeviceMat<float> x) {
+  if (!enter(__LINE__, hc.fn, hc.base, hc.scale, norm, streams, x)) {
+    return;
+  }
   flush();
   if (x.rows() == 0) {
     return;
@@ -181,6 +219,14 @@ void CudaOps::multiply(std::span<const ProductTask> tasks, DeviceMat<const float
 }
 
 void CudaOps::matmul(std::span<const Product> products, DeviceMat<const float> x) {
+  for (const Product& product : products) {
+    if (!enter(__LINE__, *product.weight, x, product.y)) {
+      continue;
+    }
+  }
+  if (mode_ == StepMode::kReplay) {
+    return;
+  }
   std::array<ProductTask, 16> tasks;
   FATHOM_CHECK(products.size() <= tasks.size(), "too many products in one call");
   for (size_t i = 0; i < products.size(); ++i) {
@@ -191,12 +237,27 @@ void CudaOps::matmul(std::span<const Product> products, DeviceMat<const float> x
 }
 
 void CudaOps::matmul_grouped(const Weight& w, DeviceMat<const float> context, DeviceMat<float> low) {
+  if (!enter(__LINE__, w, context, low)) {
+    return;
+  }
   overwrite(low.device_ptr());
-  const ProductTask task{.w = planes(w), .y = view(low), .group_rows = config_.o_lora_rank};
+  ProductTask task{.w = planes(w), .y = view(low), .group_rows = config_.o_lora_rank};
+  if (config_.o_lora_rank % 32 == 0 && can_quantize_product(task.w, context.rows(), launch_.multiprocessors)) {
+    task.q = quant_rows(low_int8_, 1, low.cols());
+    multiply({&task, 1}, context);
+    std::swap(int8_, low_int8_);  // the int8 form of the input is not needed any more
+    int8_.source = low.device_ptr();
+    int8_.rows = 1;
+    int8_.cols = low.cols();
+    return;
+  }
   multiply({&task, 1}, context);
 }
 
 void CudaOps::rms_norm(const Weight& gain, DeviceMat<const float> x, DeviceMat<float> y) {
+  if (!enter(__LINE__, gain, x, y)) {
+    return;
+  }
   overwrite(y.device_ptr());
   rms_norm_rows(launch_, x.rows(), x.cols(), config_.rms_eps, vector(gain), view(x), view(y), offer_quantized(y));
 }
@@ -217,23 +278,31 @@ CacheParams CudaOps::cache_params(int layer) const {
           .rows_per_block = cache.rows_per_block};
 }
 
-int CudaOps::max_visible(int ratio) const { return visible_entries(last_position_, ratio); }
+int CudaOps::max_visible(int ratio) const { return visible_entries(positions_ - 1, ratio); }
 
 void CudaOps::norm_rope(int layer, const Weight& kv_norm, DeviceMat<float> q, DeviceMat<float> kv) {
+  if (!enter(__LINE__, layer, kv_norm, q, kv)) {
+    return;
+  }
   overwrite(q.device_ptr());
   overwrite(kv.device_ptr());
-  norm_rope_rows(launch_, {.cache = cache_params(layer),
-                           .heads = config_.n_heads,
-                           .eps = config_.rms_eps,
-                           .kv_norm = vector(kv_norm),
-                           .q = view(q),
-                           .kv = view(kv)});
+  prepare();
+  to_prepare_.has_heads = true;
+  to_prepare_.heads = {.cache = cache_params(layer),
+                       .heads = config_.n_heads,
+                       .eps = config_.rms_eps,
+                       .kv_norm = vector(kv_norm),
+                       .q = view(q),
+                       .kv = view(kv),
+                       .store_ring = short_runs_};
+  prepared_ = false;
 }
 
 CompressParams CudaOps::compress_params(int layer, const CompressorState& state, const CompressorWeights& w,
                                         DeviceMat<const float> kv, DeviceMat<const float> gate) const {
   return {.cache = cache_params(layer),
           .state = {.offset = state.offset, .capacity = state.capacity},
+          .short_runs = short_runs_,
           .width = state.width,
           .roles = state.roles,
           .rope = config_.rope_dim,
@@ -246,60 +315,109 @@ CompressParams CudaOps::compress_params(int layer, const CompressorState& state,
 }
 
 void CudaOps::compress(int layer, const CompressorWeights& w, DeviceMat<const float> kv, DeviceMat<const float> gate) {
-  compress_rows(launch_, compress_params(layer, layout_.layers[static_cast<size_t>(layer)].state, w, kv, gate));
+  if (!enter(__LINE__, layer, w.ape, w.norm, kv, gate)) {
+    return;
+  }
+  if (to_prepare_.has_entries) {
+    prepare();
+  }
+  to_prepare_.has_entries = true;
+  to_prepare_.entries = compress_params(layer, layout_.layers[static_cast<size_t>(layer)].state, w, kv, gate);
+  prepared_ = false;
 }
 
 void CudaOps::compress_index(int layer, const CompressorWeights& w, DeviceMat<const float> kv,
                              DeviceMat<const float> gate) {
+  if (!enter(__LINE__, layer, w.ape, w.norm, kv, gate)) {
+    return;
+  }
   CompressParams p = compress_params(layer, layout_.layers[static_cast<size_t>(layer)].index_state, w, kv, gate);
   p.index = true;
-  compress_rows(launch_, p);
+  if (to_prepare_.has_index) {
+    prepare();
+  }
+  to_prepare_.has_index = true;
+  to_prepare_.index = p;
+  prepared_ = false;
 }
 
 void CudaOps::select_entries(int layer, DeviceMat<float> q, DeviceMat<const float> weights,
                              DeviceMat<int32_t> selected) {
+  if (!enter(__LINE__, layer, q, weights, selected)) {
+    return;
+  }
   overwrite(q.device_ptr());
   const int visible = max_visible(4);
   const int score_rows = static_cast<int>(
       std::min<size_t>(score_count_ / static_cast<size_t>(std::max(visible, 1)), static_cast<size_t>(rows_)));
-  select_rows(launch_, {.cache = cache_params(layer),
-                        .heads = config_.index_heads,
-                        .dim = config_.index_dim,
-                        .rope = config_.rope_dim,
-                        .topk = config_.index_topk,
-                        .max_visible = visible,
-                        .q = view(q),
-                        .weights = view(weights),
-                        .selected = view(selected),
-                        .scores = scores_.as<float>(),
-                        .score_rows = score_rows});
+  const SelectParams p{.cache = cache_params(layer),
+                       .heads = config_.index_heads,
+                       .dim = config_.index_dim,
+                       .rope = config_.rope_dim,
+                       .topk = config_.index_topk,
+                       .max_visible = visible,
+                       .q = view(q),
+                       .weights = view(weights),
+                       .selected = view(selected),
+                       .scores = scores_.as<float>(),
+                       .score_rows = score_rows};
+  if (to_prepare_.has_select) {
+    prepare();
+  }
+  to_prepare_.has_select = true;
+  to_prepare_.selects_all = visible <= p.topk;
+  to_prepare_.select = p;
+  prepared_ = false;
+  if (visible > p.topk) {
+    prepare();
+    select_rows(launch_, p);
+  }
 }
 
 void CudaOps::attend(int layer, const Weight& sinks, DeviceMat<const float> q, DeviceMat<const float> kv,
                      DeviceMat<const int32_t> selected, DeviceMat<float> context) {
+  if (!enter(__LINE__, layer, sinks, q, kv, selected, context)) {
+    return;
+  }
+  prepare();
   overwrite(context.device_ptr());
   const int ratio = config_.ratio(layer);
   int entries = max_visible(ratio);
   if (selected.cols() > 0) {
     entries = std::min(entries, config_.index_topk);
   }
-  const AttendParams p{.cache = cache_params(layer),
-                       .heads = config_.n_heads,
-                       .dim = config_.head_dim,
-                       .rope = config_.rope_dim,
-                       .max_keys = config_.window + entries,
-                       .sinks = vector(sinks),
-                       .q = view(q),
-                       .kv = view(kv),
-                       .selected = selected.cols() > 0 ? view(selected) : View<const int32_t>{},
-                       .topk = config_.index_topk,
-                       .context = view(context)};
-  attend_rows(launch_, p);
-  store_ring_rows(launch_, p);
+  AttendParams p{.cache = cache_params(layer),
+                 .heads = config_.n_heads,
+                 .dim = config_.head_dim,
+                 .rope = config_.rope_dim,
+                 .max_keys = config_.window + entries,
+                 .sinks = vector(sinks),
+                 .q = view(q),
+                 .kv = view(kv),
+                 .selected = selected.cols() > 0 ? view(selected) : View<const int32_t>{},
+                 .topk = config_.index_topk,
+                 .context = view(context)};
+  if (can_attend_on_tensor_cores(p)) {
+    p.splits = attend_splits(rows_, p.heads, p.max_keys, device_.multiprocessors());
+    p.partials = attend_partials_.as<float>();
+    const size_t parts = static_cast<size_t>(device_.multiprocessors()) * static_cast<size_t>(p.heads);
+    p.partial_stats = reinterpret_cast<float2*>(p.partials + parts * static_cast<size_t>(p.dim));
+    if (p.splits > 1) {
+      p.q_context = offer_quantized(context);
+    }
+    attend_on_tensor_cores(launch_, p);
+  } else {
+    attend_rows(launch_, p);
+  }
+  if (!short_runs_) {
+    store_ring_rows(launch_, p);
+  }
 }
 
 void CudaOps::route(int layer, const RouterWeights& w, DeviceMat<const float> x, TopK experts) {
-  (void)layer;
+  if (!enter(__LINE__, layer, w.gate, x, experts.ids, experts.weights)) {
+    return;
+  }
   const DeviceMat<float> logits(router_logits_.as<float>(), x.rows(), config_.n_experts);
   const ProductTask task{.w = planes(w.gate), .y = view(logits)};
   multiply({&task, 1}, x);
@@ -319,6 +437,10 @@ void CudaOps::route(int layer, const RouterWeights& w, DeviceMat<const float> x,
 
 void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
                       DeviceMat<const float> x, DeviceMat<float> y) {
+  if (!enter(__LINE__, layer, routed.gate, routed.up, routed.down, shared.gate, shared.up, shared.down, chosen.ids,
+             chosen.weights, x, y)) {
+    return;
+  }
   overwrite(y.device_ptr());
   for (const ExpertWeights* w : {&routed, &shared}) {
     if (w->gate.dtype != w->up.dtype) {

@@ -1,4 +1,4 @@
-// Queries, KV rows, the window ring, and attention for any geometry. attend_tensor.cu holds the fast path.
+// Angles of the step's rows, the window ring, and attention for any geometry. attend_tensor.cu holds the fast path.
 #include "backend/cuda/kernels/cache_rows.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
@@ -16,37 +16,6 @@ __global__ void rotation_kernel(int rope, const int32_t* positions, const float*
     const int position = positions[blockIdx.x];
     plain_out[blockIdx.x * pairs + i] = rotation_at(position, plain[i]);
     compressed_out[blockIdx.x * pairs + i] = rotation_at(position, compressed[i]);
-  }
-}
-
-// blockIdx.x: a head of q, or (the last) the kv row. blockIdx.y: row.
-__global__ void __launch_bounds__(kHeadThreads) norm_rope_kernel(const __grid_constant__ HeadParams p) {
-  extern __shared__ float head[];
-  __shared__ float shared[32];
-  wait_for_predecessor();
-  let_successor_start();
-  const int row = blockIdx.y;
-  const int dims = p.cache.ring.dims;
-  const int rope = p.cache.ring.rope;
-  const bool is_kv = static_cast<int>(blockIdx.x) == p.heads;
-  float* values = is_kv ? p.kv.data + row * p.kv.ld : p.q.data + row * p.q.ld + blockIdx.x * dims;
-  float sum = 0.0F;
-  for (int d = threadIdx.x; d < dims; d += kHeadThreads) {
-    head[d] = values[d];
-    sum += head[d] * head[d];
-  }
-  const float r = rsqrtf(block_sum(sum, shared) / static_cast<float>(dims) + p.eps);
-  for (int d = threadIdx.x; d < dims; d += kHeadThreads) {
-    head[d] = is_kv ? head[d] * r * p.kv_norm[d] : head[d] * r;
-  }
-  __syncthreads();
-  rotate_tail(head + dims - rope, rope / 2, p.cache.rotations + row * (rope / 2), 1.0F);
-  __syncthreads();
-  if (is_kv) {
-    round_kv_row(p.cache.ring, p.cache.simulated, head);
-  }
-  for (int d = threadIdx.x; d < dims; d += kHeadThreads) {
-    values[d] = head[d];
   }
 }
 
@@ -161,11 +130,6 @@ __global__ void __launch_bounds__(kHeadThreads) store_ring_kernel(const __grid_c
 void rotate_step_rows(const Launch& launch, int rows, int rope, const int32_t* positions, const float* plain,
                       const float* compressed, float2* plain_out, float2* compressed_out) {
   start(launch, rotation_kernel, dim3(rows), 32, 0, rope, positions, plain, compressed, plain_out, compressed_out);
-}
-
-void norm_rope_rows(const Launch& launch, const HeadParams& p) {
-  const size_t bytes = static_cast<size_t>(p.cache.ring.dims) * sizeof(float);
-  start(launch, norm_rope_kernel, dim3(p.heads + 1, p.cache.rows), kHeadThreads, bytes, p);
 }
 
 void attend_rows(const Launch& launch, const AttendParams& p) {

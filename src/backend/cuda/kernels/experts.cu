@@ -13,92 +13,71 @@ constexpr int kGateRows = 32;  // hidden values of one block: one int8 block of 
 constexpr int kDownRows = 16;
 constexpr int kMaxUsed = 8;  // experts whose loads are in flight together
 
-// One warp a row. Scores, then the best `used` by repeated search: ties go to the lower number.
-__global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ RouteParams p) {
-  extern __shared__ float scores[];  // [experts], biased [experts], ids [used]
-  wait_for_predecessor();
-  let_successor_start();
-  float* biased = scores + p.experts;
-  auto* ids = reinterpret_cast<int*>(biased + p.experts);
-  const int row = blockIdx.x;
-  const int lane = threadIdx.x;
-  for (int e = lane; e < p.experts; e += kWarp) {
-    const float x = p.logits.data[row * p.logits.ld + e];
-    scores[e] = sqrtf(x > 20.0F ? x : log1pf(expf(x)));
-    biased[e] = p.bias != nullptr ? scores[e] + p.bias[e] : 0.0F;
-  }
-  __syncwarp();
-  if (p.token_table != nullptr) {
-    if (lane < p.used) {
-      ids[lane] = p.token_table[static_cast<int64_t>(p.tokens[row]) * p.used + lane];
-    }
-  } else {
-    for (int k = 0; k < p.used; ++k) {
-      float best = -INFINITY;
-      int best_id = p.experts;
-      for (int e = lane; e < p.experts; e += kWarp) {
-        if (biased[e] > best) {
-          best = biased[e];
-          best_id = e;
-        }
-      }
-#pragma unroll
-      for (int step = kWarp / 2; step > 0; step /= 2) {
-        const float other = __shfl_xor_sync(kFullMask, best, step);
-        const int other_id = __shfl_xor_sync(kFullMask, best_id, step);
-        if (other > best || (other == best && other_id < best_id)) {
-          best = other;
-          best_id = other_id;
-        }
-      }
-      if (lane == 0) {
-        best_id = min(best_id, p.experts - 1);  // only NaN scores leave none
-        ids[k] = best_id;
-        biased[best_id] = -INFINITY;
-      }
-      __syncwarp();
-    }
-  }
-  __syncwarp();
-  if (lane != 0) {
-    return;
-  }
-  for (int i = 1; i < p.used; ++i) {  // ascending, the order in which experts are summed
-    const int id = ids[i];
-    int at = i;
-    for (; at > 0 && ids[at - 1] > id; --at) {
-      ids[at] = ids[at - 1];
-    }
-    ids[at] = id;
-  }
-  float sum = 0.0F;
-  for (int i = 0; i < p.used; ++i) {
-    sum += scores[ids[i]];
-  }
-  for (int i = 0; i < p.used; ++i) {
-    p.ids.data[row * p.ids.ld + i] = ids[i];
-    p.weights.data[row * p.weights.ld + i] = scores[ids[i]] / sum * p.scale;
-  }
+__device__ unsigned ordered(float v) {
+  const unsigned bits = __float_as_uint(v);
+  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// Products of gate and up rows of one expert for one warp's hidden values.
-template <Format F, int R>
-__device__ void gate_up_dots(const DeviceWeight& gate, const DeviceWeight& up, int slice, int first,
-                             const ExpertParams& p, void* shared, const uint64_t* grid, int row, float (&sum)[R][1]) {
-  if constexpr (has_integer_codes(F)) {
-    const StagedRows<F, 1> x(shared, gate.cols);
-    WeightRow w[R];
+// One warp a row; lane l holds experts l, l + 32, ... Scores, then the best `used` by repeated search: ties go to the
+// lower number.
+template <int kPerLane>
+__global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ RouteParams p) {
+  extern __shared__ float scores[];  // [experts]
+  wait_for_predecessor();
+  let_successor_start();
+  const int row = blockIdx.x;
+  const int lane = threadIdx.x;
+  unsigned keys[kPerLane];
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      w[r] = weight_row(r % 2 == 0 ? gate : up, F, slice, min(first + r / 2, gate.rows - 1));
+  for (int i = 0; i < kPerLane; ++i) {
+    const int e = lane + i * kWarp;
+    keys[i] = 0;
+    if (e < p.experts) {
+      const float x = p.logits.data[row * p.logits.ld + e];
+      const float score = sqrtf(x > 20.0F ? x : log1pf(expf(x)));
+      scores[e] = score;
+      keys[i] = p.bias != nullptr ? ordered(score + p.bias[e]) : 1;
     }
-    dot_rows<F, 1, R>(w, x, grid, sum);
+  }
+  __syncwarp();
+  int id = 0;  // of lane k < used: the k-th choice
+  if (p.token_table != nullptr) {
+    id = lane < p.used ? p.token_table[static_cast<int64_t>(p.tokens[row]) * p.used + lane] : 0;
   } else {
+    for (int k = 0; k < p.used; ++k) {
+      unsigned best = 0;
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      dot_float_row<F, 1>(r % 2 == 0 ? gate : up, slice, min(first + r / 2, gate.rows - 1), p.x.data, p.x.ld, row,
-                          row + 1, sum[r]);
+      for (int i = 0; i < kPerLane; ++i) {
+        best = max(best, keys[i]);
+      }
+      best = __reduce_max_sync(kFullMask, best);
+      int candidate = p.experts;
+#pragma unroll
+      for (int i = kPerLane - 1; i >= 0; --i) {
+        candidate = keys[i] == best && best != 0 ? lane + i * kWarp : candidate;
+      }
+      const int chosen = min(__reduce_min_sync(kFullMask, candidate), p.experts - 1);
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        keys[i] = lane + i * kWarp == chosen ? 0 : keys[i];
+      }
+      id = lane == k ? chosen : id;
     }
+  }
+  // Ascending, the order in which experts are summed.
+  int rank = 0;
+  for (int k = 0; k < p.used; ++k) {
+    const int other = __shfl_sync(kFullMask, id, k);
+    rank += other < id || (other == id && k < lane) ? 1 : 0;
+  }
+  float sum = 0.0F;
+  for (int r = 0; r < p.used; ++r) {
+    const unsigned holder = __ballot_sync(kFullMask, lane < p.used && rank == r);
+    sum += scores[__shfl_sync(kFullMask, id, __ffs(static_cast<int>(holder)) - 1)];
+  }
+  if (lane < p.used) {
+    p.ids.data[row * p.ids.ld + rank] = id;
+    p.weights.data[row * p.weights.ld + rank] = scores[id] / sum * p.scale;
   }
 }
 
@@ -108,31 +87,37 @@ __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, c
   extern __shared__ uint4 shared_bytes[];
   __shared__ float hidden[kGateRows];
   const int row = blockIdx.y;
-  const uint64_t* grid = nullptr;
-  if constexpr (has_integer_codes(F)) {
-    StagedRows<F, 1> x(shared_bytes, gate.cols);
-    grid = stage_grid<F>(x.end(), gate.grid);
-    x.stage(p.xq, row, 1, 0);
-    __syncthreads();
-  }
   constexpr int kPerWarp = kGateRows / (kGemvThreads / kWarp);
-  constexpr int kAtOnce = 2;
   const int warp = threadIdx.x / kWarp;
   const int first_hidden = blockIdx.x * kGateRows;
-#pragma unroll 1
-  for (int u = 0; u < kPerWarp; u += kAtOnce) {
-    const int local = warp * kPerWarp + u;
-    float sum[2 * kAtOnce][1] = {};
-    if (first_hidden + local < gate.rows) {
-      gate_up_dots<F, 2 * kAtOnce>(gate, up, slice, first_hidden + local, p, shared_bytes, grid, row, sum);
+  const int local = warp * kPerWarp;
+  const auto put = [&](int i, float gate_sum, float up_sum) {
+    const float g = warp_sum(gate_sum);
+    const float v = warp_sum(up_sum);
+    if (threadIdx.x % kWarp == 0) {
+      hidden[local + i] = first_hidden + local + i < gate.rows ? weight * swiglu(g, v, limit) : 0.0F;
     }
-#pragma unroll
-    for (int a = 0; a < kAtOnce; ++a) {
-      const float g = warp_sum(sum[2 * a][0]);
-      const float v = warp_sum(sum[2 * a + 1][0]);
-      if (threadIdx.x % kWarp == 0) {
-        hidden[local + a] = first_hidden + local + a < gate.rows ? weight * swiglu(g, v, limit) : 0.0F;
-      }
+  };
+  if constexpr (has_integer_codes(F)) {
+    StagedRows<F, 1> x(shared_bytes, gate.cols);
+    const uint64_t* grid = stage_grid<F>(x.end(), gate.grid);
+    // Pairs of rows: gate and up of one hidden value.
+    auto dots = make_row_dots<F, 1, 2, kPerWarp>(
+        [&](int i) {
+          return weight_row(i % 2 == 0 ? gate : up, F, slice, min(first_hidden + local + i / 2, gate.rows - 1));
+        },
+        x.chunks());
+    dots.start();
+    x.stage(p.xq, row, 1, 0);
+    __syncthreads();
+    dots.finish(x, grid, [&](int pass, float(&sum)[2][1]) { put(pass, sum[0][0], sum[1][0]); });
+  } else {
+    for (int i = 0; i < kPerWarp; ++i) {
+      float sum[2][1] = {};
+      const int out = min(first_hidden + local + i, gate.rows - 1);
+      dot_float_row<F, 1>(gate, slice, out, p.x.data, p.x.ld, row, row + 1, sum[0]);
+      dot_float_row<F, 1>(up, slice, out, p.x.data, p.x.ld, row, row + 1, sum[1]);
+      put(i, sum[0][0], sum[1][0]);
     }
   }
   __syncthreads();
@@ -173,39 +158,85 @@ constexpr size_t down_bytes(int cols, int slots) {
   return 0;
 }
 
-// This lane's share of one output value, over `slots` consecutive experts.
+// This lane's share of one output value, over `slots` consecutive experts. The first chunk of each may be loaded before
+// the activations are there.
 template <Format F>
-__device__ float down_dots(const ExpertParams& p, const DeviceWeight& w, const int* slices, int first_slot, int slots,
-                           int out, uint8_t* shared, const uint64_t* grid) {
-  float sum[1] = {};
-  if constexpr (has_integer_codes(F)) {
-    const size_t stride = StagedRows<F, 1>::bytes(w.cols);
-    const int chunks = w.cols / (16 * Chunk<F>::kSegments);
-    for (int first = 0; first < slots; first += kMaxUsed) {
-      for (int c = threadIdx.x % kWarp; c < chunks; c += kWarp) {
-        Chunk<F> loaded[kMaxUsed];
-#pragma unroll
-        for (int i = 0; i < kMaxUsed; ++i) {
-          if (first + i < slots) {
-            loaded[i] = Chunk<F>::load(weight_row(w, F, slices[first + i], out), c);
+class DownDots {
+ public:
+  __device__ DownDots(const DeviceWeight& w, int out) : w_(w), out_(out) {}
+  // The next row, with the same weight.
+  __device__ void move_to(int out) { out_ = out; }
+
+  __device__ void start(const int* slices, int slots) {
+    if constexpr (has_integer_codes(F)) {
+      load(slices, 0, slots, threadIdx.x % kWarp);
+    }
+  }
+
+  __device__ float finish(const ExpertParams& p, const int* slices, int first_slot, int slots, uint8_t* shared,
+                          const uint64_t* grid) {
+    float sum[1] = {};
+    if constexpr (has_integer_codes(F)) {
+      const size_t stride = StagedRows<F, 1>::bytes(w_.cols);
+      const int chunks = w_.cols / (16 * Chunk<F>::kSegments);
+      for (int first = 0; first < slots; first += kMaxUsed) {
+        for (int c = threadIdx.x % kWarp; c < chunks; c += kWarp) {
+          if (first > 0 || c >= kWarp) {
+            load(slices, first, slots, c);
           }
-        }
 #pragma unroll
-        for (int i = 0; i < kMaxUsed; ++i) {
-          if (first + i < slots) {
-            const StagedRows<F, 1> x(shared + (first + i) * stride, w.cols);
-            dot_chunk<F, 1>(loaded[i], x, c, grid, sum);
+          for (int i = 0; i < kMaxUsed; ++i) {
+            if (first + i < slots) {
+              const StagedRows<F, 1> x(shared + (first + i) * stride, w_.cols);
+              dot_chunk<F, 1>(loaded_[i], x, c, grid, sum);
+            }
           }
         }
       }
+    } else {
+      for (int i = 0; i < slots; ++i) {
+        const int in = blockIdx.y * (p.used + 1) + first_slot + i;
+        dot_float_row<F, 1>(w_, slices[i], out_, p.hidden.data, p.hidden.ld, in, in + 1, sum);
+      }
     }
-  } else {
-    for (int i = 0; i < slots; ++i) {
-      const int in = blockIdx.y * (p.used + 1) + first_slot + i;
-      dot_float_row<F, 1>(w, slices[i], out, p.hidden.data, p.hidden.ld, in, in + 1, sum);
+    return sum[0];
+  }
+
+ private:
+  __device__ void load(const int* slices, int first, int slots, int c) {
+    if (c >= w_.cols / (16 * Chunk<F>::kSegments)) {
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kMaxUsed; ++i) {
+      if (first + i < slots) {
+        loaded_[i] = Chunk<F>::load(weight_row(w_, F, slices[first + i], out_), c);
+      }
     }
   }
-  return sum[0];
+
+  struct None {};
+  const DeviceWeight& w_;
+  int out_;
+  std::conditional_t<has_integer_codes(F), Chunk<has_integer_codes(F) ? F : Format::kQ8_0>, None> loaded_[kMaxUsed];
+};
+
+// The shared expert's row: one slot, several chunks a lane.
+template <Format F>
+__device__ float shared_down_dots(const ExpertParams& p, int out, uint8_t* shared, const uint64_t* grid) {
+  float total = 0.0F;
+  if constexpr (has_integer_codes(F)) {
+    const StagedRows<F, 1> x(shared, p.shared_down.cols);
+    auto dots = make_row_dots<F, 1, 1, 1>([&](int) { return weight_row(p.shared_down, F, 0, out); }, x.chunks());
+    dots.start();
+    dots.finish(x, grid, [&](int, float(&sum)[1][1]) { total = sum[0][0]; });
+  } else {
+    float sum[1] = {};
+    const int in = blockIdx.y * (p.used + 1) + p.used;
+    dot_float_row<F, 1>(p.shared_down, 0, out, p.hidden.data, p.hidden.ld, in, in + 1, sum);
+    total = sum[0];
+  }
+  return total;
 }
 
 template <Format F>
@@ -227,24 +258,30 @@ template <Format FRouted, Format FShared, bool kRouted, bool kShared>
 __global__ void __launch_bounds__(kGemvThreads) down_kernel(const __grid_constant__ ExpertParams p) {
   extern __shared__ uint4 shared_bytes[];
   __shared__ int slices[64];
-  wait_for_predecessor();
-  let_successor_start();
   auto* routed_bytes = reinterpret_cast<uint8_t*>(shared_bytes);
   uint8_t* shared_expert_bytes = routed_bytes + (kRouted ? down_bytes<FRouted>(p.down.cols, p.used) : 0);
   const uint64_t* grid = nullptr;
   const uint64_t* shared_grid = nullptr;
+  constexpr int kPerWarp = kDownRows / (kGemvThreads / kWarp);
+  const int first = blockIdx.x * kDownRows + static_cast<int>(threadIdx.x / kWarp) * kPerWarp;
+  DownDots<FRouted> dots(p.down, min(first, p.down.rows - 1));
   if constexpr (kRouted) {
+    // The predecessor waited for the router before it let this kernel start, so the choice is there already.
     if (threadIdx.x < p.used) {
       slices[threadIdx.x] = p.ids.data[blockIdx.y * p.ids.ld + threadIdx.x];
     }
+    __syncthreads();
+    dots.start(slices, p.used);
+  }
+  wait_for_predecessor();
+  let_successor_start();
+  if constexpr (kRouted) {
     grid = stage_hidden<FRouted>(p, p.down, 0, p.used, routed_bytes);
   }
   if constexpr (kShared) {
     shared_grid = stage_hidden<FShared>(p, p.shared_down, p.used, 1, shared_expert_bytes);
   }
   __syncthreads();
-  constexpr int kPerWarp = kDownRows / (kGemvThreads / kWarp);
-  const int first = blockIdx.x * kDownRows + static_cast<int>(threadIdx.x / kWarp) * kPerWarp;
 #pragma unroll
   for (int r = 0; r < kPerWarp; ++r) {
     const int out = first + r;
@@ -253,11 +290,14 @@ __global__ void __launch_bounds__(kGemvThreads) down_kernel(const __grid_constan
     }
     float sum = 0.0F;
     if constexpr (kRouted) {
-      sum += down_dots<FRouted>(p, p.down, slices, 0, p.used, out, routed_bytes, grid);
+      if (r > 0) {
+        dots.move_to(out);
+        dots.start(slices, p.used);
+      }
+      sum += dots.finish(p, slices, 0, p.used, routed_bytes, grid);
     }
     if constexpr (kShared) {
-      const int zero = 0;
-      sum += down_dots<FShared>(p, p.shared_down, &zero, p.used, 1, out, shared_expert_bytes, shared_grid);
+      sum += shared_down_dots<FShared>(p, out, shared_expert_bytes, shared_grid);
     }
     sum = warp_sum(sum);
     if (threadIdx.x % kWarp == 0) {
@@ -323,8 +363,12 @@ void with_format(Format format, const Visit& visit) {
 }  // namespace
 
 void route_rows(const Launch& launch, const RouteParams& p) {
-  const size_t bytes = static_cast<size_t>(2 * p.experts + p.used) * sizeof(float);
-  start(launch, route_kernel, dim3(p.rows), kWarp, bytes, p);
+  const size_t bytes = static_cast<size_t>(p.experts) * sizeof(float);
+  if (p.experts <= 256) {
+    start(launch, route_kernel<8>, dim3(p.rows), kWarp, bytes, p);
+  } else {
+    start(launch, route_kernel<32>, dim3(p.rows), kWarp, bytes, p);
+  }
 }
 
 void experts_few_rows(const Launch& launch, const ExpertParams& p) {

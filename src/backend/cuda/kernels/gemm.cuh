@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/decode.cuh"
 #include "backend/cuda/kernels/gemv.cuh"
 #include "backend/cuda/kernels/launch.cuh"
+#include "backend/cuda/kernels/mma.cuh"
 #include "backend/cuda/kernels/params.h"
 #include "backend/cuda/kernels/swiglu.cuh"
 
@@ -14,37 +15,6 @@ constexpr int kTileN = 128;
 constexpr int kTileK = 64;
 constexpr int kTileStride = kTileK + 8;  // bf16 values: rows start four banks apart
 constexpr int kGemmThreads = 256;
-
-__device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-
-__device__ inline void copy_16_async(void* to, const void* from, bool valid) {
-  const int bytes = valid ? 16 : 0;  // the rest is filled with zeros
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes));
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;"); }
-template <int kPending>
-__device__ inline void wait_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending));
-}
-
-__device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(row)));
-}
-
-__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-__device__ inline uint32_t pack_bf16(float low, float high) {
-  const __nv_bfloat162 v = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const uint32_t*>(&v);
-}
 
 // Byte i of a word of signed codes as a float, without a conversion instruction.
 template <int I>

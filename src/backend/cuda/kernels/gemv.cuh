@@ -7,7 +7,6 @@
 namespace fathom::cuda {
 
 constexpr int kGemvThreads = 256;
-constexpr int kGemvRows = 16;  // of the weight, in one block
 constexpr int kGemvBatch = 4;  // rows of x in one block, when there are several
 constexpr int kFloatThreads = 128;
 constexpr int kFloatRows = kFloatThreads / kWarp;
@@ -21,6 +20,24 @@ __device__ inline void store_quantized(const QuantRows& q, int row, int b, float
   q.codes[static_cast<int64_t>(row) * q.cols + b * 32 + lane] = static_cast<int8_t>(code);
   if (lane == 0) {
     q.scales[static_cast<int64_t>(row) * (q.cols / 32) + b] = scale;
+  }
+}
+
+// Four consecutive values of a row, from `column` on; the eight lanes of a block of 32 call this together.
+__device__ inline void store_four_quantized(const QuantRows& q, int row, int column, float4 v) {
+  const unsigned lanes = 0xFFU << (threadIdx.x % kWarp & ~7U);
+  float largest = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+#pragma unroll
+  for (int step = 1; step < 8; step *= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, step));
+  }
+  const float scale = largest * (1.0F / 127.0F);
+  const auto code = [&](float x) { return scale > 0.0F ? __float2int_rn(x / scale) & 0xFF : 0; };
+  const int64_t at = static_cast<int64_t>(row) * q.cols + column;
+  *reinterpret_cast<uint32_t*>(q.codes + at) =
+      static_cast<uint32_t>(code(v.x) | code(v.y) << 8 | code(v.z) << 16 | code(v.w) << 24);
+  if (column % 32 == 0) {
+    q.scales[at / 32] = scale;
   }
 }
 
@@ -141,36 +158,97 @@ __device__ inline void dot_chunk(const Chunk<F>& chunk, const StagedRows<F, T>& 
   }
 }
 
-// One lane's share of R rows times T rows: chunks lane, lane + 32, ... Several loads are in flight before the first is
-// used.
-template <Format F, int T, int R>
-__device__ inline void dot_rows(const WeightRow (&w)[R], const StagedRows<F, T>& x, const uint64_t* grid,
-                                float (&sum)[R][T]) {
-  constexpr int kDepth = Chunk<F>::kSegments == 1 ? 4 : 2;
-  const int chunks = x.chunks();
-  for (int first = threadIdx.x % kWarp; first < chunks; first += kWarp * kDepth) {
-    Chunk<F> loaded[kDepth][R];
+// One lane's share of P times R rows times T rows: chunks lane, lane + 32, ... of each. Loads run two steps ahead of
+// their use, across the rows; start() may run before the activations are there. row(i): row i of P * R.
+template <Format F, int T, int R, int P, class Row>
+class RowDots {
+ public:
+  __device__ RowDots(Row row, int chunks) : row_(row), chunks_(chunks) { steps_ = ceil_div(chunks, kWarp * kDepth); }
+
+  __device__ void start() {
+    load(buffers_[0], 0);
+    load(buffers_[1], 1);
+  }
+
+  // done(pass, sums of R rows) is called by the whole warp, with the lane's own shares.
+  template <class Done>
+  __device__ void finish(const StagedRows<F, T>& x, const uint64_t* grid, Done done) {
+    float sum[R][T] = {};
+    int step = 0;
+    int pass = 0;
+    const int total = steps_ * P;
+    for (int u = 0; u < total; u += 2) {
 #pragma unroll
-    for (int u = 0; u < kDepth; ++u) {
-      const int c = first + u * kWarp;
-      if (c < chunks) {
+      for (int half = 0; half < 2; ++half) {
+        if (u + half < total) {
+          use(buffers_[half], step, x, grid, sum);
+          if (u + half + 2 < total) {
+            load(buffers_[half], u + half + 2);
+          }
+          if (++step == steps_) {
+            done(pass, sum);
+            ++pass;
+            step = 0;
 #pragma unroll
-        for (int r = 0; r < R; ++r) {
-          loaded[u][r] = Chunk<F>::load(w[r], c);
-        }
-      }
-    }
+            for (int r = 0; r < R; ++r) {
 #pragma unroll
-    for (int u = 0; u < kDepth; ++u) {
-      const int c = first + u * kWarp;
-      if (c < chunks) {
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-          dot_chunk<F, T>(loaded[u][r], x, c, grid, sum[r]);
+              for (int t = 0; t < T; ++t) {
+                sum[r][t] = 0.0F;
+              }
+            }
+          }
         }
       }
     }
   }
+
+ private:
+  static constexpr int kDepth = Chunk<F>::kSegments == 1 ? 2 : 1;
+  struct Buffer {
+    Chunk<F> chunks[kDepth][R];
+  };
+
+  __device__ void load(Buffer& to, int u) {
+    const int pass = P == 1 ? 0 : u / steps_;
+    const int first = (P == 1 ? u : u % steps_) * kWarp * kDepth + static_cast<int>(threadIdx.x % kWarp);
+    if (pass >= P) {
+      return;
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const WeightRow w = row_(pass * R + r);
+#pragma unroll
+      for (int d = 0; d < kDepth; ++d) {
+        if (first + d * kWarp < chunks_) {
+          to.chunks[d][r] = Chunk<F>::load(w, first + d * kWarp);
+        }
+      }
+    }
+  }
+
+  __device__ void use(const Buffer& from, int step, const StagedRows<F, T>& x, const uint64_t* grid,
+                      float (&sum)[R][T]) {
+    const int first = step * kWarp * kDepth + static_cast<int>(threadIdx.x % kWarp);
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) {
+      if (first + d * kWarp < chunks_) {
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          dot_chunk<F, T>(from.chunks[d][r], x, first + d * kWarp, grid, sum[r]);
+        }
+      }
+    }
+  }
+
+  Row row_;
+  int chunks_;
+  int steps_;
+  Buffer buffers_[2];
+};
+
+template <Format F, int T, int R, int P, class Row>
+__device__ RowDots<F, T, R, P, Row> make_row_dots(Row row, int chunks) {
+  return RowDots<F, T, R, P, Row>(row, chunks);
 }
 
 template <Format F>
@@ -186,61 +264,117 @@ __device__ inline float float_value(const uint8_t* row, int64_t i) {
   }
 }
 
-template <Format F>
-__device__ inline float4 four_float_values(const uint8_t* row, int i) {
-  if constexpr (F == Format::kF32) {
-    return __ldg(reinterpret_cast<const float4*>(row) + i / 4);
-  } else if constexpr (F == Format::kF8) {
-    const uint32_t v = __ldg(reinterpret_cast<const uint32_t*>(row) + i / 4);
-    return make_float4(e4m3(v & 0xFF), e4m3((v >> 8) & 0xFF), e4m3((v >> 16) & 0xFF), e4m3(v >> 24));
-  } else {
-    const uint2 v = __ldg(reinterpret_cast<const uint2*>(row) + i / 4);
-    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(&v);
-    return make_float4(float_value<F>(bytes, 0), float_value<F>(bytes, 1), float_value<F>(bytes, 2),
-                       float_value<F>(bytes, 3));
-  }
-}
-
-// One lane's share of a row of a float format times T rows of float32 activations.
+// One lane's share of a row of a float format times T rows of float32 activations, by `lanes` lanes together. start()
+// may run before the activations are there.
 template <Format F, int T>
-__device__ inline void dot_float_row(const DeviceWeight& w, int slice, int row, const float* x, int64_t ldx,
-                                     int first_x, int n_x, float (&sum)[T]) {
-  const uint8_t* codes = weight_row(w, F, slice, row).codes;
-  const auto* scales = reinterpret_cast<const float*>(w.scales + slice * w.scales_stride);
-  const int scale_stride = F == Format::kF8 ? ceil_div(w.cols, w.scale_cols) : 0;
-  const float* row_scales = F == Format::kF8 ? scales + row / w.scale_rows * scale_stride : nullptr;
-  const int lane = threadIdx.x % kWarp;
-  const bool by_four = w.cols % 4 == 0 && ldx % 4 == 0 && (F != Format::kF8 || w.scale_cols % 4 == 0);
-  if (by_four) {
-#pragma unroll 4
-    for (int i = 4 * lane; i < w.cols; i += 4 * kWarp) {
-      float4 v = four_float_values<F>(codes, i);
-      if constexpr (F == Format::kF8) {
-        const float s = row_scales[i / w.scale_cols];
-        v = make_float4(v.x * s, v.y * s, v.z * s, v.w * s);
+class FloatDots {
+ public:
+  __device__ FloatDots(const DeviceWeight& w, int slice, int row, int lane, int lanes)
+      : cols_(w.cols), lane_(lane), lanes_(lanes) {
+    codes_ = weight_row(w, F, slice, row).codes;
+    if constexpr (F == Format::kF8) {
+      const auto* scales = reinterpret_cast<const float*>(w.scales + slice * w.scales_stride);
+      scales_ = scales + row / w.scale_rows * ceil_div(w.cols, w.scale_cols);
+      scale_cols_ = w.scale_cols;
+    }
+    wide_ = w.cols % kValues == 0 && (F != Format::kF8 || w.scale_cols % kValues == 0);
+  }
+
+  __device__ void start() {
+    if (wide_) {
+      load(lane_);
+    }
+  }
+
+  __device__ void finish(const float* x, int64_t ldx, int first_x, int n_x, float (&sum)[T]) {
+    if (!wide_ || ldx % 4 != 0) {
+      finish_narrow(x, ldx, first_x, n_x, sum);
+      return;
+    }
+    for (int first = lane_; first * kValues < cols_; first += kDepth * lanes_) {
+      if (first != lane_) {
+        load(first);
       }
 #pragma unroll
-      for (int t = 0; t < T; ++t) {
-        if (first_x + t < n_x) {
-          const float4 a = *reinterpret_cast<const float4*>(x + (first_x + t) * ldx + i);
-          sum[t] += v.x * a.x + v.y * a.y + v.z * a.z + v.w * a.w;
+      for (int u = 0; u < kDepth; ++u) {
+        const int i = (first + u * lanes_) * kValues;
+        if (i < cols_) {
+          add(loaded_[u], i, x, ldx, first_x, n_x, sum);
         }
       }
     }
-    return;
   }
-  for (int i = lane; i < w.cols; i += kWarp) {
-    float v = float_value<F>(codes, i);
+
+ private:
+  static constexpr int kValues = F == Format::kF32 ? 4 : F == Format::kF8 ? 16 : 8;
+  static constexpr int kDepth = 4;
+
+  __device__ void load(int first) {
+#pragma unroll
+    for (int u = 0; u < kDepth; ++u) {
+      if ((first + u * lanes_) * kValues < cols_) {
+        loaded_[u] = load_stream(codes_ + 16 * static_cast<int64_t>(first + u * lanes_));
+      }
+    }
+  }
+
+  __device__ void add(const uint4& raw, int i, const float* x, int64_t ldx, int first_x, int n_x, float (&sum)[T]) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&raw);
+    float v[kValues];
+#pragma unroll
+    for (int j = 0; j < kValues; ++j) {
+      v[j] = float_value<F>(bytes, j);
+    }
     if constexpr (F == Format::kF8) {
-      v *= row_scales[i / w.scale_cols];
+      const float scale = scales_[i / scale_cols_];
+#pragma unroll
+      for (int j = 0; j < kValues; ++j) {
+        v[j] *= scale;
+      }
     }
 #pragma unroll
     for (int t = 0; t < T; ++t) {
       if (first_x + t < n_x) {
-        sum[t] += v * x[(first_x + t) * ldx + i];
+#pragma unroll
+        for (int j = 0; j < kValues; j += 4) {
+          const float4 a = *reinterpret_cast<const float4*>(x + (first_x + t) * ldx + i + j);
+          sum[t] += v[j] * a.x + v[j + 1] * a.y + v[j + 2] * a.z + v[j + 3] * a.w;
+        }
       }
     }
   }
+
+  __device__ void finish_narrow(const float* x, int64_t ldx, int first_x, int n_x, float (&sum)[T]) {
+    for (int i = lane_; i < cols_; i += lanes_) {
+      float v = float_value<F>(codes_, i);
+      if constexpr (F == Format::kF8) {
+        v *= scales_[i / scale_cols_];
+      }
+#pragma unroll
+      for (int t = 0; t < T; ++t) {
+        if (first_x + t < n_x) {
+          sum[t] += v * x[(first_x + t) * ldx + i];
+        }
+      }
+    }
+  }
+
+  const uint8_t* codes_;
+  const float* scales_ = nullptr;
+  int scale_cols_ = 1;
+  int cols_;
+  int lane_;
+  int lanes_;
+  bool wide_;
+  uint4 loaded_[kDepth];
+};
+
+template <Format F, int T>
+__device__ inline void dot_float_row(const DeviceWeight& w, int slice, int row, const float* x, int64_t ldx,
+                                     int first_x, int n_x, float (&sum)[T]) {
+  FloatDots<F, T> dots(w, slice, row, threadIdx.x % kWarp, kWarp);
+  dots.start();
+  dots.finish(x, ldx, first_x, n_x, sum);
 }
 
 }  // namespace fathom::cuda

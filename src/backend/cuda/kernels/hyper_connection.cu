@@ -24,8 +24,17 @@ __global__ void __launch_bounds__(kMaxHc* kPartColumns) mix_part_kernel(const __
   const int i = blockIdx.x * kPartColumns + threadIdx.x % kPartColumns;
   const bool inside = i < p.hidden;
   const int row = blockIdx.y;
-  const int from = p.row_map != nullptr ? p.row_map[row] : row;
+  const auto fn_value = [&](int t) {
+    return inside ? float_value<F>(p.fn.codes, static_cast<int64_t>(t) * p.fn.cols + stream * p.hidden + i) : 0.0F;
+  };
+  constexpr int kEarly = 24;  // rows of fn with four streams
+  float early[kEarly];
+#pragma unroll
+  for (int t = 0; t < kEarly; ++t) {
+    early[t] = t < mix ? fn_value(t) : 0.0F;
+  }
   wait_for_predecessor();
+  const int from = p.row_map != nullptr ? p.row_map[row] : row;
 
   float z = 0.0F;
   float* streams = p.streams.data + from * p.streams.ld;
@@ -49,10 +58,14 @@ __global__ void __launch_bounds__(kMaxHc* kPartColumns) mix_part_kernel(const __
   }
   let_successor_start();
 
-  const auto* fn = p.fn.codes;
-  for (int t = 0; t < mix; ++t) {
-    const int64_t at = static_cast<int64_t>(t) * p.fn.cols + stream * p.hidden + i;
-    products[t * (threads + 1) + threadIdx.x] = inside ? float_value<F>(fn, at) * z : 0.0F;
+#pragma unroll
+  for (int t = 0; t < kEarly; ++t) {
+    if (t < mix) {
+      products[t * (threads + 1) + threadIdx.x] = early[t] * z;
+    }
+  }
+  for (int t = kEarly; t < mix; ++t) {
+    products[t * (threads + 1) + threadIdx.x] = fn_value(t) * z;
   }
   products[mix * (threads + 1) + threadIdx.x] = z * z;
   __syncthreads();
@@ -72,7 +85,7 @@ __global__ void __launch_bounds__(kMaxHc* kPartColumns) mix_part_kernel(const __
     for (int s = 0; s < p.hc; ++s) {
       sum += sums[s * (mix + 1) + t];
     }
-    p.partials[(static_cast<int64_t>(row) * gridDim.x + blockIdx.x) * (mix + 1) + t] = sum;
+    p.partials[(static_cast<int64_t>(row) * (mix + 1) + t) * gridDim.x + blockIdx.x] = sum;
   }
 }
 
@@ -94,10 +107,10 @@ __device__ void sinkhorn_4x4(const float* coefficients, int iterations, float ep
   max = fmaxf(max, __shfl_xor_sync(kFullMask, max, 2));
   c = expf(c - max);
   c = c / over_row(c) + eps;
-  c = c / (over_column(c) + eps);
+  c = __fdividef(c, over_column(c) + eps);
   for (int it = 1; it < iterations; ++it) {
-    c = c / (over_row(c) + eps);
-    c = c / (over_column(c) + eps);
+    c = __fdividef(c, over_row(c) + eps);
+    c = __fdividef(c, over_column(c) + eps);
   }
   if (lane < 16) {
     out[lane] = c;
@@ -142,61 +155,33 @@ __device__ void sinkhorn(float* c, int n, int iterations, float eps, float* out)
   }
 }
 
-__global__ void __launch_bounds__(kFinishThreads) mix_finish_kernel(const __grid_constant__ HcParams p, int parts) {
-  extern __shared__ float y[];  // [hidden]
-  __shared__ float m[(2 + kMaxHc) * kMaxHc + 1];
-  __shared__ float pre[kMaxHc];
-  __shared__ float shared[32];
-  wait_for_predecessor();
+// One warp: the sum of all parts of mix product t.
+__device__ float add_parts(const HcParams& p, int row, int t, int parts) {
+  const float* from = p.partials + (static_cast<int64_t>(row) * (p.fn.rows + 1) + t) * parts;
+  float sum = 0.0F;
+  for (int part = threadIdx.x % kWarp; part < parts; part += kWarp) {
+    sum += from[part];
+  }
+  return warp_sum(sum);
+}
+
+// What hc_exit will need: post, and the normalised combination.
+__device__ void finish_mix(const HcParams& p, int row, int parts, float* m) {
+  const int n = p.hc;
   const int mix = p.fn.rows;
-  const int row = blockIdx.x;
-  const int from = p.row_map != nullptr ? p.row_map[row] : row;
   const int warp = threadIdx.x / kWarp;
   const int lane = threadIdx.x % kWarp;
-
-  for (int t = warp; t < mix + 1; t += kFinishThreads / kWarp) {
-    float sum = 0.0F;
-    for (int part = lane; part < parts; part += kWarp) {
-      sum += p.partials[(static_cast<int64_t>(row) * parts + part) * (mix + 1) + t];
-    }
-    sum = warp_sum(sum);
+  for (int t = n + warp; t <= mix; t += kFinishThreads / kWarp) {
+    const float sum = add_parts(p, row, t, parts);
     if (lane == 0) {
       m[t] = sum;
     }
   }
   __syncthreads();
-  const float r = rsqrtf(m[mix] / static_cast<float>(p.hc * p.hidden) + p.rms_eps);
-  if (threadIdx.x < p.hc) {
-    pre[threadIdx.x] = sigmoid(m[threadIdx.x] * r * p.scale[0] + p.base[threadIdx.x]) + p.hc_eps;
-  }
-  __syncthreads();
-
-  const float* streams = p.streams.data + from * p.streams.ld;
-  float sum = 0.0F;
-  for (int i = threadIdx.x; i < p.hidden; i += kFinishThreads) {
-    float v = 0.0F;
-    for (int j = 0; j < p.hc; ++j) {
-      v += pre[j] * streams[j * p.hidden + i];
-    }
-    y[i] = v;
-    sum += v * v;
-  }
-  const float scale = rsqrtf(block_sum(sum, shared) / static_cast<float>(p.hidden) + p.rms_eps);
-  let_successor_start();
-  for (int first = 0; first < p.hidden; first += kFinishThreads) {
-    const int i = first + threadIdx.x;
-    const float v = i < p.hidden ? y[i] * scale * p.norm[i] : 0.0F;
-    if (i < p.hidden) {
-      p.x.data[row * p.x.ld + i] = v;
-    }
-    if (p.q.codes != nullptr && first + warp * kWarp < p.hidden) {
-      store_quantized(p.q, row, i / 32, v);
-    }
-  }
-  if (p.head || warp != 0) {
+  if (warp != 0) {
     return;
   }
-  const int n = p.hc;
+  const float r = rsqrtf(m[mix] / static_cast<float>(n * p.hidden) + p.rms_eps);
   if (lane < n) {
     p.post.data[row * p.post.ld + lane] = 2.0F * sigmoid(m[n + lane] * r * p.scale[1] + p.base[n + lane]);
   }
@@ -209,6 +194,102 @@ __global__ void __launch_bounds__(kFinishThreads) mix_finish_kernel(const __grid
     sinkhorn_4x4(m + 2 * n, p.iterations, p.hc_eps, comb);
   } else if (lane == 0) {
     sinkhorn(m + 2 * n, n, p.iterations, p.hc_eps, comb);
+  }
+}
+
+constexpr int kWideColumns = 4;  // groups of four columns a thread
+
+// Four streams: everything is loaded before anything is used.
+__device__ void finish_wide_input(const HcParams& p, int row, const float* streams, const float* pre, float* shared) {
+  float4 v[kWideColumns];
+  float sum = 0.0F;
+#pragma unroll
+  for (int g = 0; g < kWideColumns; ++g) {
+    const int i = 4 * (g * kFinishThreads + static_cast<int>(threadIdx.x));
+    v[g] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    if (i < p.hidden) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float4 x = *reinterpret_cast<const float4*>(streams + j * p.hidden + i);
+        v[g] = make_float4(v[g].x + pre[j] * x.x, v[g].y + pre[j] * x.y, v[g].z + pre[j] * x.z, v[g].w + pre[j] * x.w);
+      }
+    }
+    sum += v[g].x * v[g].x + v[g].y * v[g].y + v[g].z * v[g].z + v[g].w * v[g].w;
+  }
+  const float scale = rsqrtf(block_sum(sum, shared) / static_cast<float>(p.hidden) + p.rms_eps);
+#pragma unroll
+  for (int g = 0; g < kWideColumns; ++g) {
+    const int i = 4 * (g * kFinishThreads + static_cast<int>(threadIdx.x));
+    if (i >= p.hidden) {
+      continue;  // whole groups of eight lanes
+    }
+    const float4 n = *reinterpret_cast<const float4*>(p.norm + i);
+    const float4 x =
+        make_float4(v[g].x * scale * n.x, v[g].y * scale * n.y, v[g].z * scale * n.z, v[g].w * scale * n.w);
+    *reinterpret_cast<float4*>(p.x.data + row * p.x.ld + i) = x;
+    if (p.q.codes != nullptr) {
+      store_four_quantized(p.q, row, i, x);
+    }
+  }
+}
+
+// x = norm of the streams' weighted sum.
+__device__ void finish_input(const HcParams& p, int row, int parts, float* m, float* y) {
+  __shared__ float pre[kMaxHc];
+  __shared__ float shared[32];
+  const int mix = p.fn.rows;
+  const int from = p.row_map != nullptr ? p.row_map[row] : row;
+  const int warp = threadIdx.x / kWarp;
+  if (warp <= p.hc) {
+    const float sum = add_parts(p, row, warp < p.hc ? warp : mix, parts);
+    if (threadIdx.x % kWarp == 0) {
+      m[warp] = sum;
+    }
+  }
+  __syncthreads();
+  const float r = rsqrtf(m[p.hc] / static_cast<float>(p.hc * p.hidden) + p.rms_eps);
+  if (threadIdx.x < p.hc) {
+    pre[threadIdx.x] = sigmoid(m[threadIdx.x] * r * p.scale[0] + p.base[threadIdx.x]) + p.hc_eps;
+  }
+  __syncthreads();
+
+  const float* streams = p.streams.data + from * p.streams.ld;
+  if (p.hc == 4 && p.hidden % 32 == 0 && p.hidden <= kWideColumns * kFinishThreads * 4) {
+    finish_wide_input(p, row, streams, pre, shared);
+    return;
+  }
+  float sum = 0.0F;
+  for (int i = threadIdx.x; i < p.hidden; i += kFinishThreads) {
+    float v = 0.0F;
+    for (int j = 0; j < p.hc; ++j) {
+      v += pre[j] * streams[j * p.hidden + i];
+    }
+    y[i] = v;
+    sum += v * v;
+  }
+  const float scale = rsqrtf(block_sum(sum, shared) / static_cast<float>(p.hidden) + p.rms_eps);
+  for (int first = 0; first < p.hidden; first += kFinishThreads) {
+    const int i = first + threadIdx.x;
+    const float v = i < p.hidden ? y[i] * scale * p.norm[i] : 0.0F;
+    if (i < p.hidden) {
+      p.x.data[row * p.x.ld + i] = v;
+    }
+    if (p.q.codes != nullptr && first + warp * kWarp < p.hidden) {
+      store_quantized(p.q, row, i / 32, v);
+    }
+  }
+}
+
+// blockIdx.x 0: the input of the sublayer; 1: the coefficients of its exit. blockIdx.y: row.
+__global__ void __launch_bounds__(kFinishThreads) mix_finish_kernel(const __grid_constant__ HcParams p, int parts) {
+  extern __shared__ float y[];  // [hidden]
+  __shared__ float m[(2 + kMaxHc) * kMaxHc + 1];
+  wait_for_predecessor();
+  let_successor_start();
+  if (blockIdx.x == 0) {
+    finish_input(p, blockIdx.y, parts, m, y);
+  } else {
+    finish_mix(p, blockIdx.y, parts, m);
   }
 }
 
@@ -304,8 +385,8 @@ void hc_enter_rows(const Launch& launch, const HcParams& p) {
       start(launch, mix_part_kernel<Format::kF32>, grid, threads, bytes, p);
       break;
   }
-  start(launch, mix_finish_kernel, dim3(p.rows), kFinishThreads, static_cast<size_t>(p.hidden) * sizeof(float), p,
-        parts);
+  start(launch, mix_finish_kernel, dim3(p.head ? 1 : 2, p.rows), kFinishThreads,
+        static_cast<size_t>(p.hidden) * sizeof(float), p, parts);
 }
 
 void hc_exit_rows(const Launch& launch, const HcParams& p) {

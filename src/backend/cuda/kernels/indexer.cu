@@ -1,4 +1,4 @@
-// Lightning indexer: queries, scores and the exact best entries of every row.
+// Lightning indexer: scores and the exact best entries of every row.
 #include "backend/cuda/kernels/cache_rows.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
@@ -6,39 +6,8 @@
 namespace fathom::cuda {
 namespace {
 
-constexpr int kRotateThreads = 128;
 constexpr int kScoreThreads = 256;
 constexpr int kSelectThreads = 512;
-
-// One head of one row, in place.
-__global__ void __launch_bounds__(kRotateThreads) rotate_query_kernel(const __grid_constant__ SelectParams p) {
-  extern __shared__ float head[];
-  wait_for_predecessor();
-  let_successor_start();
-  const int row = blockIdx.y;
-  float* values = p.q.data + row * p.q.ld + blockIdx.x * p.dim;
-  for (int d = threadIdx.x; d < p.dim; d += kRotateThreads) {
-    head[d] = values[d];
-  }
-  __syncthreads();
-  rotate_tail(head + p.dim - p.rope, p.rope / 2, p.cache.rotations + row * (p.rope / 2), 1.0F);
-  __syncthreads();
-  if (p.cache.simulated) {
-    hadamard_row(head, p.dim);
-    const int lane = threadIdx.x % kWarp;
-    for (int first = static_cast<int>(threadIdx.x / kWarp) * kFp4Group; first < p.dim; first += kRotateThreads) {
-      unsigned code = 0;
-      const float v = fp4_round(first + lane < p.dim ? head[first + lane] : 0.0F, &code);
-      if (first + lane < p.dim) {
-        head[first + lane] = v;
-      }
-    }
-    __syncthreads();
-  }
-  for (int d = threadIdx.x; d < p.dim; d += kRotateThreads) {
-    values[d] = head[d];
-  }
-}
 
 __device__ int visible_entries(const CacheParams& c, int row) { return (c.step.row_position[row] + 1) / c.ratio; }
 
@@ -186,8 +155,6 @@ __global__ void __launch_bounds__(kSelectThreads) select_kernel(const __grid_con
 }  // namespace
 
 void select_rows(const Launch& launch, const SelectParams& p) {
-  start(launch, rotate_query_kernel, dim3(p.heads, p.cache.rows), kRotateThreads,
-        static_cast<size_t>(p.dim) * sizeof(float), p);
   const bool all_fit = p.max_visible <= p.topk;
   const int at_once = all_fit ? p.cache.rows : p.score_rows;
   for (int first = 0; first < p.cache.rows; first += at_once) {

@@ -45,99 +45,137 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// Rows of `tasks`, R a warp, T rows of x at a time.
-template <Format F, int T>
-__global__ void __launch_bounds__(kGemvThreads)
+// P times R rows of the weight for each warp, T rows of x at a time. Tiles do not cross groups: a block reads one range
+// of columns.
+template <Format F, int T, int R, int P>
+__global__ void __launch_bounds__(kGemvThreads, T == 1 ? 4 : 1)
     multiply_int_kernel(const __grid_constant__ ProductList list, int rows, QuantRows q) {
   extern __shared__ uint4 shared_bytes[];
+  constexpr int kTileRows = kGemvThreads / kWarp * R * P;
+  __shared__ float results[kTileRows];
   const int tile = blockIdx.x;
   int k = 0;
   while (tile >= list.first_tile[k + 1]) {
     ++k;
   }
   const ProductTask& task = list.tasks[k];
-  // Tiles do not cross groups: a block reads one range of columns.
   const int group_rows = task.group_rows > 0 ? task.group_rows : task.w.rows;
-  const int group_tiles = ceil_div(group_rows, kGemvRows);
+  const int group_tiles = ceil_div(group_rows, kTileRows);
   const int group = (tile - list.first_tile[k]) / group_tiles;
-  const int first_row = group * group_rows + (tile - list.first_tile[k]) % group_tiles * kGemvRows;
+  const int first_row = group * group_rows + (tile - list.first_tile[k]) % group_tiles * kTileRows;
   const int end_row = min((group + 1) * group_rows, task.w.rows);
   const int first_x = blockIdx.y * T;
-  const int column = group * task.w.cols;
   StagedRows<F, T> x(shared_bytes, task.w.cols);
   const uint64_t* grid = stage_grid<F>(x.end(), task.w.grid);
-  wait_for_predecessor();
-  x.stage(q, first_x, min(T, rows - first_x), column);
-  __syncthreads();
 
-  constexpr int kRows = kGemvRows / (kGemvThreads / kWarp);
-  const int row = first_row + threadIdx.x / kWarp * kRows;
-  float sum[kRows][T] = {};
-  if (row < end_row) {
-    WeightRow w[kRows];
+  const int local = static_cast<int>(threadIdx.x / kWarp) * R * P;
+  auto dots = make_row_dots<F, T, R, P>(
+      [&](int i) { return weight_row(task.w, F, 0, min(first_row + local + i, end_row - 1)); }, x.chunks());
+  dots.start();
+  wait_for_predecessor();
+  let_successor_start();
+  x.stage(q, first_x, min(T, rows - first_x), group * task.w.cols);
+  __syncthreads();
+  dots.finish(x, grid, [&](int pass, float(&sum)[R][T]) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      w[r] = weight_row(task.w, F, 0, min(row + r, end_row - 1));
+    for (int r = 0; r < R; ++r) {
+      const int in_tile = local + pass * R + r;
+#pragma unroll
+      for (int t = 0; t < T; ++t) {
+        const float v = warp_sum(sum[r][t]);
+        if (threadIdx.x % kWarp == 0 && first_row + in_tile < end_row && first_x + t < rows) {
+          task.y.data[(first_x + t) * task.y.ld + first_row + in_tile] = v;
+          results[in_tile] = v;
+        }
+      }
     }
-    dot_rows<F, T, kRows>(w, x, grid, sum);
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int t = 0; t < T; ++t) {
-      const float v = warp_sum(sum[r][t]);
-      if (threadIdx.x % kWarp == 0 && row + r < end_row && first_x + t < rows) {
-        task.y.data[(first_x + t) * task.y.ld + row + r] = v;
+  });
+  if constexpr (T == 1 && kTileRows == kWarp) {
+    if (task.q.codes != nullptr) {
+      __syncthreads();
+      if (threadIdx.x < kWarp) {
+        store_quantized(task.q, first_x, first_row / kWarp, results[threadIdx.x]);
       }
     }
   }
 }
 
-template <Format F, int T>
+// kWholeBlock: the block's warps share one row, for matrices with few of them; otherwise each has a row of its own.
+template <Format F, int T, bool kWholeBlock>
 __global__ void __launch_bounds__(kFloatThreads)
     multiply_float_kernel(const __grid_constant__ ProductList list, int rows, View<const float> x) {
-  wait_for_predecessor();
+  __shared__ float shared[32];
   const int tile = blockIdx.x;
   int k = 0;
   while (tile >= list.first_tile[k + 1]) {
     ++k;
   }
   const ProductTask& task = list.tasks[k];
-  const int row = (tile - list.first_tile[k]) * kFloatRows + threadIdx.x / kWarp;
+  const int in_task = tile - list.first_tile[k];
+  const int row = kWholeBlock ? in_task : in_task * kFloatRows + static_cast<int>(threadIdx.x / kWarp);
   if (row >= task.w.rows) {
+    wait_for_predecessor();
     return;
   }
   const int first_x = blockIdx.y * T;
+  FloatDots<F, T> dots(task.w, 0, row, kWholeBlock ? threadIdx.x : threadIdx.x % kWarp,
+                       kWholeBlock ? kFloatThreads : kWarp);
+  dots.start();
+  wait_for_predecessor();
+  let_successor_start();
   const float* in = x.data + (task.group_rows > 0 ? row / task.group_rows * task.w.cols : 0);
   float sum[T] = {};
-  dot_float_row<F, T>(task.w, 0, row, in, x.ld, first_x, rows, sum);
+  dots.finish(in, x.ld, first_x, rows, sum);
 #pragma unroll
   for (int t = 0; t < T; ++t) {
-    const float v = warp_sum(sum[t]);
-    if (threadIdx.x % kWarp == 0 && first_x + t < rows) {
+    const float v = kWholeBlock ? block_sum(sum[t], shared) : warp_sum(sum[t]);
+    if (threadIdx.x % (kWholeBlock ? kFloatThreads : kWarp) == 0 && first_x + t < rows) {
       task.y.data[(first_x + t) * task.y.ld + row] = v;
     }
   }
 }
 
-template <Format F, int T>
-void launch_int(const Launch& launch, const ProductList& list, int rows, QuantRows q) {
+template <Format F, int T, int R, int P>
+void launch_int(const Launch& launch, ProductList& list, int rows, QuantRows q) {
+  constexpr int kTileRows = kGemvThreads / kWarp * R * P;
   int cols = 0;
   for (int i = 0; i < list.n; ++i) {
-    cols = list.tasks[i].w.cols > cols ? list.tasks[i].w.cols : cols;
+    const ProductTask& task = list.tasks[i];
+    const int group_rows = task.group_rows > 0 ? task.group_rows : task.w.rows;
+    list.first_tile[i + 1] = list.first_tile[i] + task.w.rows / group_rows * ceil_div(group_rows, kTileRows);
+    cols = task.w.cols > cols ? task.w.cols : cols;
   }
   const size_t bytes = StagedRows<F, T>::bytes(cols) + grid_bytes<F>();
-  start(launch, multiply_int_kernel<F, T>, dim3(list.first_tile[list.n], ceil_div(rows, T)), kGemvThreads, bytes, list,
-        rows, q);
+  start(launch, multiply_int_kernel<F, T, R, P>, dim3(list.first_tile[list.n], ceil_div(rows, T)), kGemvThreads, bytes,
+        list, rows, q);
 }
 
-template <Format F, int T>
+// How many rows a warp takes: enough to keep loads in flight, few enough to occupy the device.
+template <Format F>
+void launch_int(const Launch& launch, ProductList& list, int rows, int weight_rows, QuantRows q) {
+  if (rows > 1) {
+    launch_int<F, kGemvBatch, 2, 1>(launch, list, rows, q);
+  } else if (weight_rows <= 16 * launch.multiprocessors) {
+    launch_int<F, 1, 1, 1>(launch, list, rows, q);
+  } else if (list.tasks[0].w.cols <= 1024) {
+    launch_int<F, 1, 2, 4>(launch, list, rows, q);
+  } else {
+    launch_int<F, 1, 2, 2>(launch, list, rows, q);
+  }
+}
+
+template <Format F, int T, bool kWholeBlock>
 void launch_float(const Launch& launch, const ProductList& list, int rows, View<const float> x) {
-  start(launch, multiply_float_kernel<F, T>, dim3(list.first_tile[list.n], ceil_div(rows, T)), kFloatThreads, 0, list,
-        rows, x);
+  start(launch, multiply_float_kernel<F, T, kWholeBlock>, dim3(list.first_tile[list.n], ceil_div(rows, T)),
+        kFloatThreads, 0, list, rows, x);
 }
 
 }  // namespace
+
+bool can_quantize_product(const DeviceWeight& w, int rows, int multiprocessors) {
+  return has_integer_codes(w.format) && rows == 1 && w.rows > 16 * multiprocessors && w.rows % kWarp == 0 &&
+         w.cols > 1024;
+}
 
 void quantize_rows(const Launch& launch, int rows, View<const float> x, QuantRows q) {
   const int n_blocks = rows * (q.cols / 32);
@@ -153,24 +191,29 @@ void rms_norm_rows(const Launch& launch, int rows, int cols, float eps, const fl
 
 void multiply_few_rows(const Launch& launch, Format format, ProductList list, int rows, View<const float> x,
                        QuantRows q) {
+  int weight_rows = 0;
   for (int i = 0; i < list.n; ++i) {
-    const ProductTask& task = list.tasks[i];
-    int tiles = ceil_div(task.w.rows, kFloatRows);
-    if (has_integer_codes(format)) {
-      const int group_rows = task.group_rows > 0 ? task.group_rows : task.w.rows;
-      tiles = task.w.rows / group_rows * ceil_div(group_rows, kGemvRows);
+    weight_rows += list.tasks[i].w.rows;
+  }
+  const bool whole_block = weight_rows <= 8 * launch.multiprocessors;
+  if (!has_integer_codes(format)) {
+    for (int i = 0; i < list.n; ++i) {
+      const int tiles = whole_block ? list.tasks[i].w.rows : ceil_div(list.tasks[i].w.rows, kFloatRows);
+      list.first_tile[i + 1] = list.first_tile[i] + tiles;
     }
-    list.first_tile[i + 1] = list.first_tile[i] + tiles;
   }
   const bool one = rows == 1;
   switch (format) {
-#define FATHOM_INT_CASE(F)                                                                            \
-  case F:                                                                                             \
-    one ? launch_int<F, 1>(launch, list, rows, q) : launch_int<F, kGemvBatch>(launch, list, rows, q); \
+#define FATHOM_INT_CASE(F)                             \
+  case F:                                              \
+    launch_int<F>(launch, list, rows, weight_rows, q); \
     break
-#define FATHOM_FLOAT_CASE(F)                                                                               \
-  case F:                                                                                                  \
-    one ? launch_float<F, 1>(launch, list, rows, x) : launch_float<F, kFloatBatch>(launch, list, rows, x); \
+#define FATHOM_FLOAT_CASE(F)                                                          \
+  case F:                                                                             \
+    whole_block ? (one ? launch_float<F, 1, true>(launch, list, rows, x)              \
+                       : launch_float<F, kFloatBatch, true>(launch, list, rows, x))   \
+                : (one ? launch_float<F, 1, false>(launch, list, rows, x)             \
+                       : launch_float<F, kFloatBatch, false>(launch, list, rows, x)); \
     break
     FATHOM_INT_CASE(Format::kQ8_0);
     FATHOM_INT_CASE(Format::kMXFP4);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <vector_types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +64,7 @@ struct ProductTask {
   DeviceWeight w = {};
   View<float> y = {};
   int group_rows = 0;  // > 0: row o reads input columns [o / group_rows * w.cols, ...) of x
+  QuantRows q = {};    // codes not null: also y as int8 blocks; see can_quantize_product()
 };
 struct ProductList {
   ProductTask tasks[kMaxProducts];
@@ -70,6 +72,8 @@ struct ProductList {
   int n = 0;
 };
 
+// Whether multiply_few_rows() honours ProductTask::q.
+[[nodiscard]] bool can_quantize_product(const DeviceWeight& w, int rows, int multiprocessors);
 void quantize_rows(const Launch& launch, int rows, View<const float> x, QuantRows q);
 // All tasks of one format; few rows. Integer formats read q, the others x.
 void multiply_few_rows(const Launch& launch, Format format, ProductList list, int rows, View<const float> x,
@@ -164,7 +168,7 @@ void hc_exit_rows(const Launch& launch, const HcParams& p);
 void embed_rows(const Launch& launch, int rows, int hc, const StepView& step, const DeviceWeight& table,
                 View<float> streams);
 
-// --- cache rows: attention.cu, compressor.cu, indexer.cu ---------------------------------------------------------
+// --- cache rows: attention.cu, prepare.cu, indexer.cu ---------------------------------------------------------
 struct CacheParams {
   int rows = 0;  // of the step
   bool simulated = false;
@@ -186,8 +190,8 @@ struct HeadParams {
   const float* kv_norm = nullptr;
   View<float> q = {};
   View<float> kv = {};
+  bool store_ring = false;  // also writes the rows to the ring
 };
-void norm_rope_rows(const Launch& launch, const HeadParams& p);
 
 struct StateRegion {
   size_t offset = 0;
@@ -196,6 +200,7 @@ struct StateRegion {
 struct CompressParams {
   CacheParams cache = {};
   StateRegion state = {};
+  bool short_runs = false;  // nothing that is stored can be in the way of what is pooled
   bool index = false;
   int width = 0;
   int roles = 0;
@@ -207,7 +212,6 @@ struct CompressParams {
   View<const float> kv = {};
   View<const float> gate = {};
 };
-void compress_rows(const Launch& launch, const CompressParams& p);
 
 struct SelectParams {
   CacheParams cache = {};
@@ -222,7 +226,22 @@ struct SelectParams {
   float* scores = nullptr;  // [score_rows, max_visible]
   int score_rows = 0;
 };
+// After prepare_rows(), where there is something to choose.
 void select_rows(const Launch& launch, const SelectParams& p);
+
+// prepare.cu: everything small between the projections and attention, together.
+struct PrepareParams {
+  bool has_heads = false;
+  bool has_index = false;
+  bool has_entries = false;
+  bool has_select = false;
+  bool selects_all = false;  // no row sees more entries than it may choose
+  HeadParams heads = {};
+  CompressParams index = {};
+  CompressParams entries = {};
+  SelectParams select = {};  // the rotation of queries only
+};
+void prepare_rows(const Launch& launch, const PrepareParams& p, int rows);
 
 struct AttendParams {
   CacheParams cache = {};
@@ -237,7 +256,8 @@ struct AttendParams {
   int topk = 0;
   View<float> context = {};
   QuantRows q_context = {};
-  float* partials = nullptr;  // split results
+  float* partials = nullptr;        // [rows, splits, heads, dim]
+  float2* partial_stats = nullptr;  // [rows, splits, heads]: largest score, sum
   int splits = 1;
 };
 void attend_rows(const Launch& launch, const AttendParams& p);

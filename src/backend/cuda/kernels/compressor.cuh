@@ -1,16 +1,13 @@
-// Compressed KV entries and index keys.
+// Compressed KV entries and index keys: what one block of threads does for one row of a step.
+#pragma once
+
 #include "backend/cuda/kernels/cache_rows.cuh"
-#include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
 
 namespace fathom::cuda {
-namespace {
-
-constexpr int kPoolThreads = 512;
-constexpr int kStoreThreads = 256;
 
 // The newest rows of the step go to the state ring: [value | gate + ape].
-__device__ void store_state_row(const CompressParams& p, int row, int sequence, int position) {
+__device__ inline void store_state_row(const CompressParams& p, int row, int sequence, int position) {
   const int channels = p.roles * p.width;
   const float* v = p.kv.data + row * p.kv.ld;
   const float* g = p.gate.data + row * p.gate.ld;
@@ -24,7 +21,8 @@ __device__ void store_state_row(const CompressParams& p, int row, int sequence, 
 }
 
 // Block r pools the entry that row r completes, if it completes one.
-__device__ void pool_entry(const CompressParams& p, int row, int sequence, int position, float* entry, float* shared) {
+__device__ inline void pool_entry(const CompressParams& p, int row, int sequence, int position, float* entry,
+                                  float* shared) {
   const int ratio = p.cache.ratio;
   const int channels = p.roles * p.width;
   const int start = p.cache.step.starts[sequence];
@@ -99,6 +97,7 @@ __device__ void pool_entry(const CompressParams& p, int row, int sequence, int p
     unsigned code = 0;
     if (p.cache.simulated) {
       v = fp4_round(v, &code);
+      v = fp4_round(v, &code);  // the scale of the rounded values, as a packed row has it
     }
     if (g.packed) {
       const RowPlanes planes = index_planes(g, region, at);
@@ -115,39 +114,6 @@ __device__ void pool_entry(const CompressParams& p, int row, int sequence, int p
       reinterpret_cast<float*>(region)[static_cast<size_t>(at) * g.dims + first + lane] = v;
     }
   }
-}
-
-template <bool kPool, bool kStore>
-__global__ void __launch_bounds__(kPoolThreads) compress_kernel(const __grid_constant__ CompressParams p) {
-  extern __shared__ float entry[];  // [width]
-  __shared__ float shared[32];
-  wait_for_predecessor();
-  let_successor_start();
-  const int row = blockIdx.x;
-  const int sequence = p.cache.step.row_sequence[row];
-  const int position = p.cache.step.row_position[row];
-  if (kPool && (position + 1) % p.cache.ratio == 0) {
-    pool_entry(p, row, sequence, position, entry, shared);
-  }
-  if (kStore) {
-    const int end = p.cache.step.starts[sequence] + p.cache.step.row_counts[sequence];
-    if (position >= end - p.state.capacity) {
-      store_state_row(p, row, sequence, position);
-    }
-  }
-}
-
-}  // namespace
-
-void compress_rows(const Launch& launch, const CompressParams& p) {
-  const size_t bytes = static_cast<size_t>(p.width) * sizeof(float);
-  // With one row nothing that is stored can be in the way of what is pooled.
-  if (p.cache.rows == 1) {
-    start(launch, compress_kernel<true, true>, dim3(1), kPoolThreads, bytes, p);
-    return;
-  }
-  start(launch, compress_kernel<true, false>, dim3(p.cache.rows), kPoolThreads, bytes, p);
-  start(launch, compress_kernel<false, true>, dim3(p.cache.rows), kStoreThreads, bytes, p);
 }
 
 }  // namespace fathom::cuda
