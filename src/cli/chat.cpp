@@ -116,6 +116,7 @@ std::optional<std::string> read_message(LineReader& first, LineReader& next) {
 int chat(const ChatCommandOptions& options) {
   EngineConfig config;
   config.runner = runner_config(options.model);
+  config.runner.max_logits = 1;  // one sequence, one next token
   Conversation conversation(options, ModelRunner::open(config.runner), config);
 
   LineReader first("> ");

@@ -30,22 +30,6 @@ struct PlannedTensor {
   DType target;
 };
 
-// The label that other programs show for a file whose routed experts have this type.
-uint32_t file_type(DType experts) {
-  switch (experts) {
-    case DType::kF16:
-      return 1;
-    case DType::kQ8_0:
-      return 7;
-    case DType::kBF16:
-      return 32;
-    case DType::kMXFP4:
-      return 38;
-    default:
-      return 0;
-  }
-}
-
 // Every tensor of the model with its type, in the order of the file. Throws what bind_weights throws: a source that
 // could not run is not converted either.
 std::vector<PlannedTensor> plan_tensors(const WeightSource& source, const ModelConfig& config, const Recipe& recipe) {
@@ -108,7 +92,7 @@ std::vector<GgufKv> describe_model(const ConvertOptions& options, const WeightSo
   const auto experts = std::find_if(plan.begin(), plan.end(), [](const PlannedTensor& planned) {
     return planned.tensor_class == TensorClass::kExperts;
   });
-  metadata.push_back(GgufKv::u32("general.file_type", file_type(experts->target)));
+  metadata.push_back(GgufKv::u32("general.file_type", gguf_file_type(experts->target)));
   metadata.push_back(GgufKv::u32("general.quantization_version", 2));
   const ChatDialect dialect = options.dialect.value_or(detect_dialect({.name = config.name}));
   metadata.push_back(GgufKv::string(kDialectKey, dialect == ChatDialect::kOfficial ? "official" : "preview"));
@@ -149,6 +133,7 @@ int convert(const ConvertOptions& options) {
   const ModelConfig config = read_config(*source);
   const std::vector<PlannedTensor> plan = plan_tensors(*source, config, options.recipe);
   std::vector<GgufTensorInfo> tensors;
+  tensors.reserve(plan.size());
   for (const PlannedTensor& planned : plan) {
     tensors.push_back(describe(planned));
   }

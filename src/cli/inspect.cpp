@@ -134,7 +134,7 @@ Json describe_metadata(const GgufFile& file) {
 Json plan_memory(const InspectOptions& options, const ModelConfig& config, uint64_t weight_bytes) {
   CacheOptions cache;
   cache.activation_sim = options.activation_sim;
-  cache.kv_type = options.kv_type.value_or(options.activation_sim ? KvType::kPacked : KvType::kF32);
+  cache.kv_type = options.kv_type.value_or(default_kv_type(BackendKind::kAuto, options.activation_sim));
   const CacheLayout layout = CacheLayout::make(config, cache);
   const int context = options.context.value_or(config.context_length);
   const CacheBytes bytes = layout.bytes_for(context, options.sequences);

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/chat.h"
@@ -36,13 +38,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const 
   return app
       .add_option_function<std::string>(
           name, [&value, choices](const std::string& chosen) { value = choices.at(chosen); }, help)
-      ->check(CLI::IsMember([&choices] {
-        std::vector<std::string> names;
-        for (const auto& [choice, ignored] : choices) {
-          names.push_back(choice);
-        }
-        return names;
-      }()));
+      ->check(CLI::IsMember(choices));
 }
 
 void add_model(CLI::App& app, std::string& model) {
@@ -174,26 +170,38 @@ void add_detokenize(CLI::App& app, DetokenizeOptions& options, Command& command)
   sub->callback([&] { command = [&] { return detokenize(options); }; });
 }
 
+std::string type_names() {
+  std::vector<std::string_view> names;
+  std::ranges::transform(convertible_types(), std::back_inserter(names),
+                         [](DType type) { return dtype_info(type).name; });
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Type names count in upper and lower case.
+void add_type(CLI::App& app, const std::string& name, std::optional<DType>& type, const std::string& help) {
+  const auto parse = [name, &type](const std::string& text) {
+    type = dtype_from_name(text);
+    if (!type || std::ranges::count(convertible_types(), *type) == 0) {
+      throw CLI::ValidationError(name, fmt::format("{} is not one of {}", text, type_names()));
+    }
+  };
+  app.add_option_function<std::string>(name, parse, help)->type_name("TYPE");
+}
+
 void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("convert", "Make one GGUF file of a safetensors directory");
   sub->add_option("SOURCE", options.source, "directory with config.json and tokenizer.json")
       ->type_name("DIR")
       ->required();
   sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
-  const auto add_type = [&](const std::string& name, std::optional<DType>& type, const std::string& help) {
-    std::map<std::string, std::optional<DType>> types;
-    for (const DType choice : convertible_types()) {
-      types.emplace(dtype_info(choice).name, choice);
-    }
-    add_choice<std::optional<DType>>(*sub, name, type, help, types)->type_name("TYPE");
-  };
-  add_type("--type", options.recipe.all, "all matrices; default: the nearest to what the source holds");
-  add_type("--experts", options.recipe.experts, "routed experts");
-  add_type("--shared", options.recipe.shared, "shared experts");
-  add_type("--attn", options.recipe.attention, "attention");
-  add_type("--compressor", options.recipe.compressor, "compressors and indexers");
-  add_type("--embd", options.recipe.embedding, "token embedding");
-  add_type("--output", options.recipe.output, "output matrix");
+  add_type(*sub, "--type", options.recipe.all,
+           "all matrices: " + type_names() + "; default: the nearest to what the source holds");
+  add_type(*sub, "--experts", options.recipe.experts, "routed experts");
+  add_type(*sub, "--shared", options.recipe.shared, "shared experts");
+  add_type(*sub, "--attn", options.recipe.attention, "attention");
+  add_type(*sub, "--compressor", options.recipe.compressor, "compressors and indexers");
+  add_type(*sub, "--embd", options.recipe.embedding, "token embedding");
+  add_type(*sub, "--output", options.recipe.output, "output matrix");
   sub->add_option("--name", options.name, "what the model is called; default: the directory's name")->type_name("TEXT");
   add_choice<std::optional<ChatDialect>>(*sub, "--dialect", options.dialect,
                                          "how prompts are written; default: as the name tells",

@@ -19,7 +19,10 @@ struct ModelOptions {
 // The model given or the bundled one. Throws Error kIo when there is neither.
 [[nodiscard]] std::string model_path(const std::string& model);
 
-// Throws Error kUnsupported for options that contradict each other.
+// How cached rows are stored when nobody says. What `auto` picks as a backend is the reference one.
+[[nodiscard]] KvType default_kv_type(BackendKind backend, bool activation_sim) noexcept;
+
+// Throws Error kIo when there is no model.
 [[nodiscard]] RunnerConfig runner_config(const ModelOptions& options);
 
 }  // namespace fathom::cli

@@ -40,6 +40,7 @@ int run(const RunOptions& options) {
   const std::string text = prompt_text(options);
   EngineConfig config;
   config.runner = runner_config(options.model);
+  config.runner.max_logits = 1;  // one sequence, one next token
   std::unique_ptr<ModelRunner> runner = ModelRunner::open(config.runner);
   const Tokenizer tokenizer = load_tokenizer(runner->source());
 

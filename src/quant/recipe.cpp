@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "core/check.h"
+
 namespace fathom {
 namespace {
 
@@ -126,6 +128,27 @@ DType Recipe::choose(TensorClass tensor_class, DType source) const {
 
 DType fit_to_row(DType chosen, int64_t row) noexcept {
   return row % dtype_info(chosen).block_size == 0 ? chosen : DType::kBF16;
+}
+
+uint32_t gguf_file_type(DType experts) noexcept {
+  struct Label {
+    DType dtype;
+    uint32_t number;
+  };
+  static constexpr std::array kLabels = {
+      Label{DType::kF32, 0},      Label{DType::kF16, 1},     Label{DType::kQ4_0, 2},     Label{DType::kQ4_1, 3},
+      Label{DType::kQ8_0, 7},     Label{DType::kQ5_0, 8},    Label{DType::kQ5_1, 9},     Label{DType::kQ2_K, 10},
+      Label{DType::kQ3_K, 12},    Label{DType::kQ4_K, 15},   Label{DType::kQ5_K, 17},    Label{DType::kQ6_K, 18},
+      Label{DType::kIQ2_XXS, 19}, Label{DType::kIQ2_XS, 20}, Label{DType::kIQ3_XXS, 23}, Label{DType::kIQ1_S, 24},
+      Label{DType::kIQ4_NL, 25},  Label{DType::kIQ3_S, 26},  Label{DType::kIQ2_S, 28},   Label{DType::kIQ4_XS, 30},
+      Label{DType::kIQ1_M, 31},   Label{DType::kBF16, 32},   Label{DType::kMXFP4, 38},
+  };
+  for (const Label& label : kLabels) {
+    if (label.dtype == experts) {
+      return label.number;
+    }
+  }
+  FATHOM_CHECK(false, "no file has experts of this type");
 }
 
 std::span<const DType> convertible_types() noexcept {

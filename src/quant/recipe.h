@@ -42,6 +42,9 @@ struct Recipe {
 // The type for a matrix with rows of `row` elements: BF16 where they are no multiple of the chosen type's block.
 [[nodiscard]] DType fit_to_row(DType chosen, int64_t row) noexcept;
 
+// The number in general.file_type, by which other programs name a file whose routed experts have this type.
+[[nodiscard]] uint32_t gguf_file_type(DType experts) noexcept;
+
 // What a matrix can be converted to.
 [[nodiscard]] std::span<const DType> convertible_types() noexcept;
 

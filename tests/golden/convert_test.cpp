@@ -77,7 +77,7 @@ double rms_difference(const NpyMatrix& a, const NpyMatrix& b) {
 
 TEST_F(ConvertTest, LosslessTypesKeepEveryLogit) {
   const NpyMatrix source = logits(kMini);
-  EXPECT_EQ(logits(convert(kMini, {"--type", "F32"})).values, source.values);
+  EXPECT_EQ(logits(convert(kMini, {"--type", "f32"})).values, source.values);
   EXPECT_EQ(logits(convert(kMini, {"--type", "BF16"})).values, source.values);
   EXPECT_EQ(logits(convert(kMini, {})).values, source.values);
 }

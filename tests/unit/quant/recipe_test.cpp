@@ -73,5 +73,15 @@ TEST(ConvertibleTypes, AreAllThatGgufHasForMatrices) {
   EXPECT_EQ(types.size(), expected.size());
 }
 
+TEST(GgufFileType, EveryTypeHasItsOwnNumber) {
+  std::set<uint32_t> numbers;
+  for (const DType type : convertible_types()) {
+    numbers.insert(gguf_file_type(type));
+  }
+  EXPECT_EQ(numbers.size(), convertible_types().size());
+  EXPECT_EQ(gguf_file_type(DType::kQ8_0), 7U);
+  EXPECT_EQ(gguf_file_type(DType::kMXFP4), 38U);
+}
+
 }  // namespace
 }  // namespace fathom
