@@ -9,8 +9,7 @@ std::string model_path(const std::string& model) {
 }
 
 KvType default_kv_type(BackendKind backend, bool activation_sim) noexcept {
-  const bool packs = backend == BackendKind::kCpu || backend == BackendKind::kCuda;
-  return packs && activation_sim ? KvType::kPacked : KvType::kF32;
+  return backend != BackendKind::kReference && activation_sim ? KvType::kPacked : KvType::kF32;
 }
 
 RunnerConfig runner_config(const ModelOptions& options) {

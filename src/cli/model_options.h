@@ -19,7 +19,8 @@ struct ModelOptions {
 // The model given or the bundled one. Throws Error kIo when there is neither.
 [[nodiscard]] std::string model_path(const std::string& model);
 
-// How cached rows are stored when nobody says. What `auto` picks as a backend is the reference one.
+// How cached rows are stored when nobody says: packed where that loses nothing but bits of the rotary dims, and in
+// float32 on the reference backend.
 [[nodiscard]] KvType default_kv_type(BackendKind backend, bool activation_sim) noexcept;
 
 // Throws Error kIo when there is no model.
