@@ -30,6 +30,7 @@ struct Case {
   bool official = false;          // weights and config under the official names
   std::string logits = "logits";  // what the reference calls them
   std::vector<int> chunks = {1, 3, 7, 64, 128, 129};
+  BackendKind backend = BackendKind::kReference;
 };
 
 std::vector<Case> cases() {
@@ -42,11 +43,16 @@ std::vector<Case> cases() {
   if (const auto dir = test::shared_dir("model"); !dir.empty()) {
     all.push_back({.fixture = {"bundled", dir}, .logits = "logits_last", .chunks = {1, 129}});
   }
+  for (size_t i = 0, n = all.size(); i < n; ++i) {
+    all.push_back(all[i]);
+    all.back().backend = BackendKind::kCpu;
+  }
   return all;
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return info.param.fixture.name + (info.param.official ? "_official" : "_hf");
+  return fmt::format("{}_{}_{}", info.param.fixture.name, info.param.official ? "official" : "hf",
+                     backend_name(info.param.backend));
 }
 
 // A model whose embedding is off by a few units in the last place: what the float32 of the reference itself is off by
@@ -99,7 +105,7 @@ class Oracle : public testing::TestWithParam<Case> {
       source = std::make_unique<Disturbed>(std::move(source), seed);
     }
     RunnerConfig config;
-    config.backend.kind = BackendKind::kReference;
+    config.backend.kind = c.backend;
     config.backend.threads = 1;  // the models are so small that sharing costs more
     config.backend.max_rows = 1000;
     config.backend.cache.activation_sim = activation_sim;
