@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/zeroed.h"
+#include "core/cpu_count.h"
 #include "core/error.h"
 #include "weights/dequantize.h"
+#include "weights/id_table.h"
 
 namespace fathom::cpu {
 namespace {
@@ -26,8 +29,9 @@ int expert_tiles(const ModelConfig& c, int rows) {
 }  // namespace
 
 CpuOps::CpuOps(const ModelConfig& config, const BackendOptions& options)
-    : ReferenceOps(config, options),
-      kernels_(select_kernels(options.isa)),
+    : kernels_(select_kernels(options.isa)),
+      config_(config),
+      pool_({.threads = options.threads > 0 ? options.threads : default_thread_count()}),
       max_rows_(options.max_rows),
       workspaces_(static_cast<size_t>(pool_.threads())),
       input_(tiles_for(options.max_rows), widest_input(config)),
@@ -81,21 +85,51 @@ Weight CpuOps::upload(const Weight& weight, WeightRole role) {
       result.prepared = &packed;
       return result;
     }
-    default:
-      return ReferenceOps::upload(weight, role);
+    case WeightRole::kIdTable:
+      result.prepared = &tables_.emplace_back(read_id_table(weight, config_.n_experts));
+      return result;
+    case WeightRole::kVector:
+    case WeightRole::kMixer:
+      break;
+  }
+  const auto in = static_cast<size_t>(weight.in_dim);
+  std::vector<float>& wide = vectors_.emplace_back(static_cast<size_t>(weight.out_dim) * in);
+  for (int row = 0; row < weight.out_dim; ++row) {
+    dequantize_row(weight, 0, row, wide.data() + static_cast<size_t>(row) * in);
+  }
+  result.prepared = &wide;
+  return result;
+}
+
+DeviceMat<float> CpuOps::make_f32(int rows, int cols) {
+  HostBuffer& buffer =
+      scratch_.emplace_back(zeroed_buffer(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float)));
+  return {buffer.as<float>().data(), rows, cols};
+}
+
+DeviceMat<int32_t> CpuOps::make_i32(int rows, int cols) {
+  HostBuffer& buffer =
+      scratch_.emplace_back(zeroed_buffer(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(int32_t)));
+  return {buffer.as<int32_t>().data(), rows, cols};
+}
+
+void CpuOps::read_f32(DeviceMat<const float> from, HostMat<float> to) {
+  for (int r = 0; r < to.rows(); ++r) {
+    std::copy_n(from.device_ptr() + r * from.ld(), to.cols(), to.row(r).data());
   }
 }
 
-void CpuOps::begin_step(const StepBatch& batch) {
-  ReferenceOps::begin_step(batch);
-  plan_.make(batch, pool_);
+void CpuOps::read_i32(DeviceMat<const int32_t> from, HostMat<int32_t> to) {
+  for (int r = 0; r < to.rows(); ++r) {
+    std::copy_n(from.device_ptr() + r * from.ld(), to.cols(), to.row(r).data());
+  }
 }
 
 void CpuOps::embed(const Weight& table, DeviceMat<float> streams) {
   const auto d = static_cast<size_t>(config_.hidden);
   for (int r = 0; r < streams.rows(); ++r) {
     float* out = streams.device_ptr() + r * streams.ld();
-    dequantize_row(table, 0, batch_.tokens[static_cast<size_t>(r)], out);
+    dequantize_row(table, 0, plan_.batch().tokens[static_cast<size_t>(r)], out);
     for (int j = 1; j < config_.hc; ++j) {
       std::copy_n(out, d, out + static_cast<size_t>(j) * d);
     }

@@ -11,18 +11,24 @@
 #include "backend/cpu/packed_matrix.h"
 #include "backend/cpu/quantised_rows.h"
 #include "backend/cpu/step_plan.h"
-#include "backend/reference/reference_ops.h"
+#include "backend/ops.h"
+#include "core/thread_pool.h"
 
 namespace fathom::cpu {
 
-class CpuOps final : public reference::ReferenceOps {
+class CpuOps final : public Ops {
  public:
   CpuOps(const ModelConfig& config, const BackendOptions& options);
 
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
+  [[nodiscard]] const CacheLayout& cache_layout() const override { return cache_.layout(); }
   [[nodiscard]] const char* isa() const { return kernels_.isa; }
 
   [[nodiscard]] Weight upload(const Weight& weight, WeightRole role) override;
+  [[nodiscard]] DeviceMat<float> make_f32(int rows, int cols) override;
+  [[nodiscard]] DeviceMat<int32_t> make_i32(int rows, int cols) override;
+  void read_f32(DeviceMat<const float> from, HostMat<float> to) override;
+  void read_i32(DeviceMat<const int32_t> from, HostMat<int32_t> to) override;
 
   void reserve_cache(int n_slots, int n_blocks) override { cache_.reserve(n_slots, n_blocks); }
   void copy_slot(int from, int to) override { cache_.copy_slot(from, to); }
@@ -32,7 +38,7 @@ class CpuOps final : public reference::ReferenceOps {
   void write_slot(int slot, std::span<const std::byte> in) override { cache_.write_slot(slot, in); }
   void write_block(int block, std::span<const std::byte> in) override { cache_.write_block(block, in); }
 
-  void begin_step(const StepBatch& batch) override;
+  void begin_step(const StepBatch& batch) override { plan_.make(batch, pool_); }
   void embed(const Weight& table, DeviceMat<float> streams) override;
   void hc_enter(const HcWeights& hc, const Weight& norm, DeviceMat<const float> streams, HcMix mix,
                 DeviceMat<float> x) override;
@@ -53,6 +59,7 @@ class CpuOps final : public reference::ReferenceOps {
   void route(int layer, const RouterWeights& w, DeviceMat<const float> x, TopK experts) override;
   void experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
                DeviceMat<const float> x, DeviceMat<float> y) override;
+  void end_step(DeviceMat<const float> logits, HostMat<float> out) override { read_f32(logits, out); }
 
  private:
   // One product's inputs: quantised rows for weights of integer codes, floats for the others.
@@ -116,6 +123,11 @@ class CpuOps final : public reference::ReferenceOps {
   void unpack_index_rows(const std::byte* rows, int n, IndexScratch& scratch) const;
 
   const CpuKernels& kernels_;
+  ModelConfig config_;
+  ThreadPool pool_;
+  std::deque<std::vector<float>> vectors_;  // deques: `prepared` pointers stay valid
+  std::deque<std::vector<int32_t>> tables_;
+  std::deque<HostBuffer> scratch_;
   int max_rows_;
   std::deque<PackedMatrix> matrices_;
   std::vector<HostBuffer> workspaces_;  // one per thread

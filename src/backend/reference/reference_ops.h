@@ -12,7 +12,7 @@
 
 namespace fathom::reference {
 
-class ReferenceOps : public Ops {
+class ReferenceOps final : public Ops {
  public:
   ReferenceOps(const ModelConfig& config, const BackendOptions& options);
 
@@ -56,7 +56,7 @@ class ReferenceOps : public Ops {
                DeviceMat<const float> x, DeviceMat<float> y) override;
   void end_step(DeviceMat<const float> logits, HostMat<float> out) override;
 
- protected:
+ private:
   using Bytes = std::unique_ptr<std::byte[]>;
 
   [[nodiscard]] bool simulated() const { return layout_.options.activation_sim; }
