@@ -22,7 +22,11 @@ namespace {
 using test::Fixture;
 using test::ReferenceTensors;
 
-constexpr float kLogitTolerance = 2e-4F;
+// By backend: double accumulators never flip a choice of an expert or an index entry; float32 ones may where two
+// candidates are closer than kNarrowGap, and then the logits from there on are another model's.
+constexpr float kReferenceTolerance = 2e-4F;
+constexpr float kFloat32Tolerance = 2e-3F;
+constexpr float kNarrowGap = 1e-4F;
 constexpr float kClearMargin = 1e-3F;  // a greedy choice is comparable when the two best logits are further apart
 
 struct Case {
@@ -31,28 +35,30 @@ struct Case {
   std::string logits = "logits";  // what the reference calls them
   std::vector<int> chunks = {1, 3, 7, 64, 128, 129};
   BackendKind backend = BackendKind::kReference;
+
+  [[nodiscard]] bool exact() const { return backend == BackendKind::kReference; }
 };
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Fixture& f : test::oracle_fixtures()) {
     all.push_back({.fixture = f});
-    all.push_back({.fixture = f, .official = true});
+    // The other spelling gives the same weights: fewer ways to cut the prompts will do.
+    all.push_back({.fixture = f, .official = true, .chunks = {1, 129}});
+    all.push_back({.fixture = f, .backend = BackendKind::kCpu});
   }
   // The trained model that is bundled as a GGUF, from its original weights.
   if (const auto dir = test::shared_dir("model"); !dir.empty()) {
     all.push_back({.fixture = {"bundled", dir}, .logits = "logits_last", .chunks = {1, 129}});
-  }
-  for (size_t i = 0, n = all.size(); i < n; ++i) {
-    all.push_back(all[i]);
+    all.push_back(all.back());
     all.back().backend = BackendKind::kCpu;
   }
   return all;
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return fmt::format("{}_{}_{}", info.param.fixture.name, info.param.official ? "official" : "hf",
-                     backend_name(info.param.backend));
+  return fmt::format("{}_{}{}", info.param.fixture.name, info.param.official ? "official" : "hf",
+                     info.param.exact() ? "" : fmt::format("_{}", backend_name(info.param.backend)));
 }
 
 // A model whose embedding is off by a few units in the last place: what the float32 of the reference itself is off by
@@ -131,16 +137,47 @@ class Oracle : public testing::TestWithParam<Case> {
   }
 };
 
-// The largest difference of the rows that the reference has: all positions, or the last ones of a trimmed file.
-float worst_difference(const std::vector<float>& logits, const ReferenceTensors::Array<float>& expected) {
-  const size_t n = expected.values.size();
-  EXPECT_LE(n, logits.size());
-  float worst = 0.0F;
-  for (size_t i = 0; i < n; ++i) {
-    const float difference = std::abs(logits[logits.size() - n + i] - expected.values[i]);
-    worst = std::isnan(difference) ? std::numeric_limits<float>::infinity() : std::max(worst, difference);
+// Positions up to the first where a choice was closer than kNarrowGap.
+int positions_before_narrow_gap(const ReferenceTensors& ref, int length) {
+  int first = length;
+  for (const char* kind : {"router_gap", "index_gap"}) {
+    const std::string name = fmt::format("{}.{}", kind, length);
+    if (ref.has(name)) {
+      const auto gaps = ref.floats(name);  // [layers, length]
+      for (int layer = 0; layer < gaps.rows(); ++layer) {
+        const float* row = gaps.row(layer);
+        first = std::min(
+            first, static_cast<int>(std::find_if(row, row + first, [](float g) { return g < kNarrowGap; }) - row));
+      }
+    }
   }
-  return worst;
+  return first;
+}
+
+struct Comparison {
+  float worst = 0.0F;  // difference of a logit
+  int compared = 0;    // positions
+  int left_out = 0;
+};
+
+// The rows that the reference has (all positions, or the last ones of a trimmed file) before position `end`.
+Comparison compare(const std::vector<float>& logits, const ReferenceTensors::Array<float>& expected, int length,
+                   int end) {
+  Comparison c;
+  const auto vocab = static_cast<size_t>(expected.cols());
+  for (int r = 0; r < expected.rows(); ++r) {
+    const int position = length - expected.rows() + r;
+    if (position >= end) {
+      ++c.left_out;
+      continue;
+    }
+    ++c.compared;
+    for (size_t v = 0; v < vocab; ++v) {
+      const float difference = std::abs(logits[static_cast<size_t>(position) * vocab + v] - expected.row(r)[v]);
+      c.worst = std::isnan(difference) ? std::numeric_limits<float>::infinity() : std::max(c.worst, difference);
+    }
+  }
+  return c;
 }
 
 // How close the closest choice of an expert or an index entry was.
@@ -161,10 +198,13 @@ TEST_P(Oracle, LogitsAgreeAtEveryPositionHoweverTheyAreChunked) {
     const std::vector<TokenId> tokens = ref.ints(fmt::format("tok.{}", length)).values;
     const auto expected = ref.floats(fmt::format("{}.{}", GetParam().logits, length));
     const std::vector<float> whole = run(*runner, tokens, length);
-    const float worst = worst_difference(whole, expected);
-    fmt::print("{} tokens: worst difference {:.1e} at {} positions; smallest gaps: router {}, index {}\n", length,
-               worst, expected.rows(), smallest_gap(ref, "router_gap", length), smallest_gap(ref, "index_gap", length));
-    EXPECT_LE(worst, kLogitTolerance) << length << " tokens";
+    const int end = GetParam().exact() ? length : positions_before_narrow_gap(ref, length);
+    const Comparison c = compare(whole, expected, length, end);
+    fmt::print("{} tokens: worst difference {:.1e} at {} positions, {} left out; smallest gaps: router {}, index {}\n",
+               length, c.worst, c.compared, c.left_out, smallest_gap(ref, "router_gap", length),
+               smallest_gap(ref, "index_gap", length));
+    EXPECT_LE(c.worst, GetParam().exact() ? kReferenceTolerance : kFloat32Tolerance) << length << " tokens";
+    EXPECT_GT(c.compared + c.left_out, 0);
     for (const int chunk : GetParam().chunks) {
       if (chunk < length) {
         EXPECT_EQ(run(*runner, tokens, chunk), whole) << length << " tokens in chunks of " << chunk;
@@ -237,6 +277,9 @@ TEST_P(Oracle, SimulatedActivationsAgreeAtSteadyPositions) {
 // The alternative prompts were picked for steadiness but carry no flip_frac. A position where a value lies on the edge
 // between two codes must still come out as in the reference under some tiny disturbance.
 TEST_P(Oracle, SimulatedActivationsAgreeOnTheAlternativePrompts) {
+  if (!GetParam().exact()) {
+    GTEST_SKIP() << "disturbances this small say nothing about a backend that sums in float32";
+  }
   constexpr unsigned kDisturbedRuns = 24;
   const auto runner = open(/*activation_sim=*/true);
   const ReferenceTensors sim = reference("sim.safetensors");
