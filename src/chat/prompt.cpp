@@ -1,104 +1,175 @@
 #include "chat/prompt.h"
 
-#include <utility>
+#include <algorithm>
+
+#include "chat/prompt_builder.h"
+#include "chat/tool_text.h"
+#include "chat/turns.h"
+#include "core/error.h"
 
 namespace fathom {
 namespace {
 
-// Texts of the official encoder, word for word.
-constexpr std::string_view kAbsoluteMaximum =
-    "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
-    "You MUST be very thorough in your thinking and comprehensively decompose the problem to resolve the root cause, "
-    "rigorously stress-testing your logic against all potential paths, edge cases, and adversarial scenarios.\n"
-    "Explicitly write out your entire deliberation process, documenting every intermediate step, considered "
-    "alternative, and rejected hypothesis to ensure absolutely no assumption is left unchecked.\n\n";
-constexpr std::string_view kBeyondMaximum =
-    "Reasoning Effort: Beyond maximum \u2014 exhaustive, relentless, and uncompromising.\n"
-    "You MUST reason with the utmost depth and rigor, leaving absolutely nothing to chance: exhaustively decompose the "
-    "problem into its most fundamental components, trace every causal chain to its root, and resolve the underlying "
-    "cause rather than any surface symptom.\n"
-    "Do not stop reasoning until you have independently verified the solution from multiple angles and are certain "
-    "that no assumption remains unchecked and no error remains undiscovered.\n\n";
+constexpr std::string_view kResponseFormat =
+    "\n\n## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n";
+constexpr std::string_view kOpenResult = "<tool_result>";
+constexpr std::string_view kCloseResult = "</tool_result>";
 
-std::string_view effort_text(const ChatOptions& options) {
-  const bool official = options.dialect == ChatDialect::kOfficial;
-  switch (options.thinking) {
-    case Thinking::kOff:
-    case Thinking::kLow:
-      return {};
-    case Thinking::kHigh:
-      return official ? kAbsoluteMaximum : std::string_view{};
-    case Thinking::kMax:
-      return official ? kBeyondMaximum : kAbsoluteMaximum;
+std::string_view task_token(Task task) {
+  switch (task) {
+    case Task::kAction:
+      return literal::kAction;
+    case Task::kQuery:
+      return literal::kQuery;
+    case Task::kAuthority:
+      return literal::kAuthority;
+    case Task::kDomain:
+      return literal::kDomain;
+    case Task::kTitle:
+      return literal::kTitle;
+    case Task::kReadUrl:
+      return literal::kReadUrl;
   }
   return {};
 }
 
-class PromptBuilder {
+class ChatWriter {
  public:
-  void control(std::string_view text) {
-    const size_t begin = out_.text.size();
-    out_.text += text;
-    if (!out_.trusted.empty() && out_.trusted.back().end == begin) {
-      out_.trusted.back().end = out_.text.size();
-    } else {
-      out_.trusted.push_back({begin, out_.text.size()});
+  ChatWriter(const std::vector<ChatMessage>& messages, const ChatOptions& options)
+      : options_(options), thinks_(options.thinking != Thinking::kOff), turns_(merge_turns(messages)) {
+    const bool has_tools =
+        std::any_of(messages.begin(), messages.end(), [](const ChatMessage& m) { return !m.tools.empty(); });
+    drops_ = options.drop_thinking && !has_tools;
+    if (thinks_ && drops_) {
+      drop_old_developers(turns_);
     }
+    last_request_ = last_request(turns_);
   }
-  void content(std::string_view text) { out_.text += text; }
-  [[nodiscard]] RenderedPrompt take() { return std::move(out_); }
+
+  [[nodiscard]] RenderedPrompt write() {
+    prompt_.control(literal::kBos);
+    if (!turns_.empty()) {
+      prompt_.control(effort_text(options_.dialect, options_.thinking));
+    }
+    for (size_t i = 0; i < turns_.size(); ++i) {
+      write_turn(i);
+      const bool answer_follows = i + 1 == turns_.size() || turns_[i + 1].role == Role::kAssistant ||
+                                  turns_[i + 1].role == Role::kLatestReminder;
+      if (answer_follows) {
+        write_header(turns_[i], is_current(i));
+      }
+    }
+    RenderedPrompt prompt = prompt_.take();
+    if (options_.strict_official) {
+      prompt.trusted = {{0, prompt.text.size()}};
+    }
+    return prompt;
+  }
 
  private:
-  RenderedPrompt out_;
-};
+  // Whether reasoning is shown in the answer to, or in, turn i.
+  [[nodiscard]] bool is_current(size_t i) const { return !drops_ || static_cast<int>(i) >= last_request_; }
 
-// Index of the last user message, where the turn that is being answered begins; 0 when there is none.
-size_t current_turn(const std::vector<ChatMessage>& messages) {
-  for (size_t i = messages.size(); i > 0; --i) {
-    if (messages[i - 1].role == Role::kUser) {
-      return i - 1;
+  void write_turn(size_t i) {
+    const Turn& turn = turns_[i];
+    const ChatMessage& message = *turn.message;
+    switch (turn.role) {
+      case Role::kSystem:
+        prompt_.content(message.content);
+        write_attachments(message);
+        break;
+      case Role::kDeveloper:
+        if (message.content.empty()) {
+          throw Error(ErrorCode::kBadRequest, "messages: a developer message without content");
+        }
+        prompt_.control(literal::kUser);
+        prompt_.content(message.content);
+        write_attachments(message);
+        break;
+      case Role::kUser:
+      case Role::kTool:
+        write_user(turn);
+        break;
+      case Role::kLatestReminder:
+        prompt_.control(literal::kLatestReminder);
+        prompt_.content(message.content);
+        break;
+      case Role::kAssistant:
+        write_answer(message, thinks_ && is_current(i) && (i == 0 || !turns_[i - 1].task));
+        break;
     }
   }
-  return 0;
-}
+
+  void write_attachments(const ChatMessage& message) {
+    if (!message.tools.empty()) {
+      prompt_.control("\n\n");
+      write_tools(prompt_, message.tools);
+    }
+    if (!message.response_schema.empty()) {
+      prompt_.control(kResponseFormat);
+      prompt_.content(message.response_schema);
+    }
+  }
+
+  void write_user(const Turn& turn) {
+    std::string_view separator = literal::kUser;
+    for (const TurnBlock& block : turn.blocks) {
+      prompt_.control(separator);
+      separator = "\n\n";
+      if (!block.is_result) {
+        prompt_.content(block.text);
+        continue;
+      }
+      prompt_.control(kOpenResult);
+      if (options_.strict_official) {
+        prompt_.content(block.text);
+      } else {
+        prompt_.content_without(kCloseResult, block.text);
+      }
+      prompt_.control(kCloseResult);
+    }
+  }
+
+  void write_answer(const ChatMessage& message, bool with_reasoning) {
+    if (with_reasoning) {
+      prompt_.content(message.reasoning);
+      prompt_.control(literal::kEndThink);
+    }
+    prompt_.content(message.content);
+    if (!message.tool_calls.empty()) {
+      write_calls(prompt_, message.tool_calls, !options_.strict_official);
+    }
+    if (!message.open_ended) {
+      prompt_.control(literal::kEos);
+    }
+  }
+
+  // What comes between a turn and the answer to it.
+  void write_header(const Turn& turn, bool is_current) {
+    if (turn.task == Task::kAction) {
+      prompt_.control(literal::kAssistant);
+      prompt_.control(thinks_ ? literal::kThink : literal::kEndThink);
+    }
+    if (turn.task) {
+      prompt_.control(task_token(*turn.task));
+    } else if (turn.is_request()) {
+      prompt_.control(literal::kAssistant);
+      prompt_.control(thinks_ && is_current ? literal::kThink : literal::kEndThink);
+    }
+  }
+
+  const ChatOptions& options_;
+  bool thinks_;
+  bool drops_ = false;
+  std::vector<Turn> turns_;
+  int last_request_ = -1;
+  PromptBuilder prompt_;
+};
 
 }  // namespace
 
 RenderedPrompt render_chat(const std::vector<ChatMessage>& messages, const ChatOptions& options) {
-  PromptBuilder prompt;
-  prompt.control(literal::kBos);
-  prompt.content(effort_text(options));
-  const size_t first_of_current_turn = current_turn(messages);
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const bool thinks = options.thinking != Thinking::kOff && i >= first_of_current_turn;
-    const bool follows_user = i > 0 && messages[i - 1].role == Role::kUser;
-    switch (messages[i].role) {
-      case Role::kSystem:
-        break;
-      case Role::kUser:
-        if (follows_user) {
-          prompt.content("\n\n");  // one turn
-        } else {
-          prompt.control(literal::kUser);
-        }
-        break;
-      case Role::kAssistant:
-        if (thinks) {
-          prompt.control(literal::kEndThink);  // its reasoning, which is empty
-        }
-        break;
-    }
-    prompt.content(messages[i].content);
-
-    const bool answer_follows = i + 1 == messages.size() || messages[i + 1].role == Role::kAssistant;
-    if (messages[i].role == Role::kAssistant) {
-      prompt.control(literal::kEos);
-    } else if (messages[i].role == Role::kUser && answer_follows) {
-      prompt.control(literal::kAssistant);
-      prompt.control(thinks ? literal::kThink : literal::kEndThink);
-    }
-  }
-  return prompt.take();
+  return ChatWriter(messages, options).write();
 }
 
 RenderedPrompt render_raw(std::string_view text) {
@@ -106,34 +177,6 @@ RenderedPrompt render_raw(std::string_view text) {
   prompt.control(literal::kBos);
   prompt.content(text);
   return prompt.take();
-}
-
-std::optional<ChatDialect> dialect_from_name(std::string_view name) noexcept {
-  if (name == "official") {
-    return ChatDialect::kOfficial;
-  }
-  if (name == "preview") {
-    return ChatDialect::kPreview;
-  }
-  return std::nullopt;
-}
-
-ChatDialect detect_dialect(const ModelLabels& labels) noexcept {
-  if (const auto named = dialect_from_name(labels.dialect)) {
-    return *named;
-  }
-  const auto contains = [](std::string_view text, std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-  };
-  if (contains(labels.chat_template, "Beyond maximum")) {
-    return ChatDialect::kOfficial;
-  }
-  for (const std::string_view text : {labels.name, labels.base_version}) {
-    if (contains(text, "0731") || contains(text, "0813")) {
-      return ChatDialect::kOfficial;
-    }
-  }
-  return ChatDialect::kPreview;
 }
 
 }  // namespace fathom

@@ -20,6 +20,7 @@
 #include "cli/inspect.h"
 #include "cli/logits.h"
 #include "cli/perplexity.h"
+#include "cli/render.h"
 #include "cli/run.h"
 #include "cli/tokenize.h"
 #include "core/error.h"
@@ -170,6 +171,20 @@ void add_detokenize(CLI::App& app, DetokenizeOptions& options, Command& command)
   sub->callback([&] { command = [&] { return detokenize(options); }; });
 }
 
+void add_render(CLI::App& app, RenderOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("render", "A JSON request on standard input as the prompt that the model sees");
+  add_choice<ChatDialect>(*sub, "--dialect", options.chat.dialect, "how prompts are written (default: official)",
+                          {{"official", ChatDialect::kOfficial}, {"preview", ChatDialect::kPreview}});
+  add_thinking(*sub, options.chat.thinking);
+  sub->add_flag_callback(
+      "--keep-thinking", [&] { options.chat.drop_thinking = false; }, "show the reasoning of all earlier answers");
+  sub->add_flag("--strict-official-tokens", options.chat.strict_official,
+                "no protection against control tokens in the messages");
+  sub->add_flag("--as-served", options.as_served, "arrange the messages as the server does");
+  sub->add_flag("--json", options.json, "text, and which bytes of it are trusted");
+  sub->callback([&] { command = [&] { return render(options); }; });
+}
+
 std::string type_names() {
   std::vector<std::string_view> names;
   std::ranges::transform(convertible_types(), std::back_inserter(names),
@@ -229,6 +244,7 @@ int parse_and_run(int argc, char** argv) {
   InspectOptions inspect_options;
   TokenizeOptions tokenize_options;
   DetokenizeOptions detokenize_options;
+  RenderOptions render_options;
   ConvertOptions convert_options;
   Command command;
   add_run(app, run_options, command);
@@ -238,6 +254,7 @@ int parse_and_run(int argc, char** argv) {
   add_inspect(app, inspect_options, command);
   add_tokenize(app, tokenize_options, command);
   add_detokenize(app, detokenize_options, command);
+  add_render(app, render_options, command);
   add_convert(app, convert_options, command);
 
   try {

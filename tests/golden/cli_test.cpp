@@ -54,13 +54,42 @@ TEST(Program, PrintsHelpAndVersionOnStandardOutput) {
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.out, StartsWith("fathom "));
   EXPECT_EQ(version.err, "");
-  for (const char* command : {"run", "chat", "logits", "perplexity", "inspect", "tokenize", "detokenize", "convert"}) {
+  for (const char* command :
+       {"run", "chat", "logits", "perplexity", "inspect", "tokenize", "detokenize", "render", "convert"}) {
     const ProcessResult help = fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Options:")) << command;
     EXPECT_EQ(help.err, "");
     EXPECT_THAT(fathom({"--help"}).out, HasSubstr(command));
   }
+}
+
+TEST(Render, ShowsThePromptOfARequest) {
+  const std::string request = R"({"messages": [{"role": "user", "content": "A"}, {"role": "system", "content": "B"}]})";
+  EXPECT_EQ(fathom({"render"}, request).out, "<\uFF5Cbegin\u2581of\u2581sentence\uFF5C><\uFF5CUser\uFF5C>AB");
+  EXPECT_EQ(fathom({"render", "--as-served", "--think", "low"}, request).out,
+            "<\uFF5Cbegin\u2581of\u2581sentence\uFF5C><\uFF5CUser\uFF5C>A\n\nB<\uFF5CAssistant\uFF5C><think>");
+}
+
+TEST(Render, ShowsWhatIsTrusted) {
+  const std::string list = R"([{"role": "user", "content": "A"}])";
+  const Json prompt = Json::parse(fathom({"render", "--json"}, list).out);
+  EXPECT_THAT(prompt.at("text").get<std::string>(), HasSubstr("A"));
+  EXPECT_EQ(prompt.at("trusted").size(), 2U);
+  EXPECT_EQ(Json::parse(fathom({"render", "--json", "--strict-official-tokens"}, list).out).at("trusted").size(), 1U);
+}
+
+TEST(Render, OffersToolsAndTakesADialect) {
+  const std::string request = R"({"messages": [{"role": "user", "content": "A"}], "tools": [{"name": "f"}]})";
+  EXPECT_THAT(fathom({"render"}, request).out, HasSubstr("\n\n{\"name\": \"f\"}\n\nYou MUST"));
+  EXPECT_THAT(fathom({"render", "--dialect", "official", "--think", "max"}, request).out, HasSubstr("Beyond maximum"));
+  EXPECT_THAT(fathom({"render", "--dialect", "preview", "--think", "max"}, request).out, HasSubstr("Absolute maximum"));
+}
+
+TEST(Render, RejectsWhatIsNoRequest) {
+  expect_failure(fathom({"render"}, "{"), 1, "standard input: not valid JSON");
+  expect_failure(fathom({"render"}, "{}"), 1, "standard input: expected a list of messages or an object");
+  expect_failure(fathom({"render"}, "[{}]"), 1, "messages[0].role: expected a string, got nothing");
 }
 
 TEST(Program, ReturnsTwoForACommandLineThatMakesNoSense) {
