@@ -22,6 +22,7 @@
 #include "cli/perplexity.h"
 #include "cli/render.h"
 #include "cli/run.h"
+#include "cli/synth.h"
 #include "cli/tokenize.h"
 #include "core/error.h"
 
@@ -224,6 +225,22 @@ void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
   sub->callback([&] { command = [&] { return convert(options); }; });
 }
 
+void add_synthetic_types(CLI::App& app, SyntheticOptions& options) {
+  app.add_option("--experts", options.experts, "types of the routed experts: gate and up, or gate and up / down")
+      ->type_name("T[/T]")
+      ->capture_default_str();
+  add_type(app, "--rest", options.rest, "other matrices; default: Q8_0, compressors and embedding F16");
+  app.add_option("--layers", options.layers, "the first N layers only")->check(kPositive);
+}
+
+void add_synth(CLI::App& app, SynthOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("synth", "Write a GGUF file with random weights");
+  sub->add_option("SPEC", options.model.shape, "tiny, mid, flash or pro")->required();
+  sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
+  add_synthetic_types(*sub, options.model);
+  sub->callback([&] { command = [&] { return synth(options); }; });
+}
+
 // One line on stderr, whatever the text holds.
 int fail(int exit_code, std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -246,6 +263,7 @@ int parse_and_run(int argc, char** argv) {
   DetokenizeOptions detokenize_options;
   RenderOptions render_options;
   ConvertOptions convert_options;
+  SynthOptions synth_options;
   Command command;
   add_run(app, run_options, command);
   add_chat(app, chat_options, command);
@@ -256,6 +274,7 @@ int parse_and_run(int argc, char** argv) {
   add_detokenize(app, detokenize_options, command);
   add_render(app, render_options, command);
   add_convert(app, convert_options, command);
+  add_synth(app, synth_options, command);
 
   try {
     app.parse(argc, argv);

@@ -3,6 +3,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -13,23 +15,39 @@
 namespace fathom {
 namespace {
 
+// Takes the tensors of a model one by one, by name and expected shape.
 class Binder {
  public:
-  explicit Binder(const WeightSource& source) : source_(source) {}
+  Binder() = default;
+  virtual ~Binder() = default;
+  Binder(const Binder&) = delete;
+  Binder& operator=(const Binder&) = delete;
 
-  // A [out, in] matrix; `count` > 1: one per expert.
-  Weight matrix(const std::string& name, int out, int in, int count = 1) { return take(name, out, in, count); }
-  Weight vector(const std::string& name, int n) { return take(name, 1, n, 1); }
-  // A table of integers; every other tensor is of floats or codes for floats.
-  Weight id_table(const std::string& name, int rows, int n) {
-    const Weight w = find(name);
-    check_shape(w, rows, n, 1);
-    if (!is_integer(w.dtype)) {
-      throw Error(ErrorCode::kBadModel,
-                  fmt::format("{}: type {}, expected I32 or I64", name, dtype_info(w.dtype).name));
-    }
-    return w;
+  Weight vector(std::string name, int n) { return take({.name = std::move(name), .in_dim = n}); }
+  Weight matrix(std::string name, int out, int in) {
+    return take({.name = std::move(name), .kind = TensorSpec::Kind::kMatrix, .out_dim = out, .in_dim = in});
   }
+  Weight experts(std::string name, int count, int out, int in) {
+    return take(
+        {.name = std::move(name), .kind = TensorSpec::Kind::kExperts, .count = count, .out_dim = out, .in_dim = in});
+  }
+  // A table of integers; every other tensor is of floats or codes for floats.
+  Weight id_table(std::string name, int rows, int n) {
+    return take({.name = std::move(name),
+                 .kind = TensorSpec::Kind::kIdTable,
+                 .out_dim = rows,
+                 .in_dim = n,
+                 .dtype = DType::kI32});
+  }
+
+ private:
+  virtual Weight take(TensorSpec spec) = 0;
+};
+
+// Finds them in a source and checks them.
+class SourceBinder final : public Binder {
+ public:
+  explicit SourceBinder(const WeightSource& source) : source_(source) {}
 
   // Throws for a tensor that nothing took. Tensors of other modules (multi-token prediction and the like) are let be.
   void check_leftovers(int n_layers) const {
@@ -39,7 +57,8 @@ class Binder {
         continue;
       }
       if (!is_side_tensor(w.name, n_layers)) {
-        throw Error(ErrorCode::kBadModel, fmt::format("{}: unexpected tensor {} {}", source_.path(), w.name, shape(w)));
+        throw Error(ErrorCode::kBadModel, fmt::format("{}: unexpected tensor {} {}", source_.path(), w.name,
+                                                      shape(w.out_dim, w.in_dim, w.count())));
       }
       ++others;
     }
@@ -58,36 +77,40 @@ class Binder {
     }
     return out > 1 ? fmt::format("[{}, {}]", out, in) : fmt::format("[{}]", in);
   }
-  static std::string shape(const Weight& w) { return shape(w.out_dim, w.in_dim, w.count()); }
 
-  Weight find(const std::string& name) {
-    const Weight* w = source_.find(name);
+  Weight take(TensorSpec spec) override {
+    const Weight* w = source_.find(spec.name);
     if (w == nullptr) {
-      throw Error(ErrorCode::kBadModel, fmt::format("{}: missing tensor {}", source_.path(), name));
+      throw Error(ErrorCode::kBadModel, fmt::format("{}: missing tensor {}", source_.path(), spec.name));
     }
     taken_.insert(w->name);
+    if (w->out_dim != spec.out_dim || w->in_dim != spec.in_dim || w->count() != spec.count) {
+      throw Error(ErrorCode::kBadModel,
+                  fmt::format("{}: shape {}, expected {}", spec.name, shape(w->out_dim, w->in_dim, w->count()),
+                              shape(spec.out_dim, spec.in_dim, spec.count)));
+    }
+    const bool wants_integers = spec.kind == TensorSpec::Kind::kIdTable;
+    if (is_integer(w->dtype) != wants_integers) {
+      throw Error(ErrorCode::kBadModel, fmt::format("{}: type {}, expected {}", spec.name, dtype_info(w->dtype).name,
+                                                    wants_integers ? "I32 or I64" : "a float or block type"));
+    }
     return *w;
-  }
-
-  static void check_shape(const Weight& w, int out, int in, int count) {
-    if (w.out_dim != out || w.in_dim != in || w.count() != count) {
-      throw Error(ErrorCode::kBadModel,
-                  fmt::format("{}: shape {}, expected {}", w.name, shape(w), shape(out, in, count)));
-    }
-  }
-
-  Weight take(const std::string& name, int out, int in, int count) {
-    const Weight w = find(name);
-    check_shape(w, out, in, count);
-    if (is_integer(w.dtype)) {
-      throw Error(ErrorCode::kBadModel,
-                  fmt::format("{}: type {}, expected a float or block type", name, dtype_info(w.dtype).name));
-    }
-    return w;
   }
 
   const WeightSource& source_;
   std::set<std::string_view> taken_;
+};
+
+// Only notes what is asked for.
+class ListBinder final : public Binder {
+ public:
+  std::vector<TensorSpec> specs;
+
+ private:
+  Weight take(TensorSpec spec) override {
+    specs.push_back(std::move(spec));
+    return {};
+  }
 };
 
 HcWeights bind_hc(Binder& b, const std::string& prefix, const ModelConfig& c) {
@@ -138,19 +161,16 @@ MoeWeights bind_moe(Binder& b, const std::string& blk, bool by_token_id, const M
   } else {
     m.router.bias = b.vector(blk + "exp_probs_b.bias", c.n_experts);
   }
-  m.routed = {.gate = b.matrix(blk + "ffn_gate_exps.weight", c.expert_ffn, c.hidden, c.n_experts),
-              .up = b.matrix(blk + "ffn_up_exps.weight", c.expert_ffn, c.hidden, c.n_experts),
-              .down = b.matrix(blk + "ffn_down_exps.weight", c.hidden, c.expert_ffn, c.n_experts)};
+  m.routed = {.gate = b.experts(blk + "ffn_gate_exps.weight", c.n_experts, c.expert_ffn, c.hidden),
+              .up = b.experts(blk + "ffn_up_exps.weight", c.n_experts, c.expert_ffn, c.hidden),
+              .down = b.experts(blk + "ffn_down_exps.weight", c.n_experts, c.hidden, c.expert_ffn)};
   m.shared = {.gate = b.matrix(blk + "ffn_gate_shexp.weight", c.shared_ffn(), c.hidden),
               .up = b.matrix(blk + "ffn_up_shexp.weight", c.shared_ffn(), c.hidden),
               .down = b.matrix(blk + "ffn_down_shexp.weight", c.hidden, c.shared_ffn())};
   return m;
 }
 
-}  // namespace
-
-Model bind_weights(const WeightSource& source, const ModelConfig& config) {
-  Binder b(source);
+Model bind_model(Binder& b, const ModelConfig& config) {
   Model model;
   model.config = config;
   model.token_embd = b.matrix("token_embd.weight", config.vocab, config.hidden);
@@ -167,8 +187,22 @@ Model bind_weights(const WeightSource& source, const ModelConfig& config) {
                    .scale = b.vector("output_hc_scale.weight", 1)};
   model.output_norm = b.vector("output_norm.weight", config.hidden);
   model.output = b.matrix("output.weight", config.vocab, config.hidden);
-  b.check_leftovers(config.n_layers);
   return model;
+}
+
+}  // namespace
+
+Model bind_weights(const WeightSource& source, const ModelConfig& config) {
+  SourceBinder binder(source);
+  Model model = bind_model(binder, config);
+  binder.check_leftovers(config.n_layers);
+  return model;
+}
+
+std::vector<TensorSpec> list_tensors(const ModelConfig& config) {
+  ListBinder binder;
+  static_cast<void>(bind_model(binder, config));
+  return std::move(binder.specs);
 }
 
 namespace {

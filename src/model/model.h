@@ -8,6 +8,7 @@
 #include "backend/layer_weights.h"
 #include "backend/ops.h"
 #include "core/model_config.h"
+#include "weights/tensor_spec.h"
 
 namespace fathom {
 
@@ -59,6 +60,9 @@ struct Model {
 // One line per tensor: name and expected shape side by side. Throws kBadModel for a missing, misshapen or unexpected
 // tensor (known side tensors of other modules only warn) and for a dtype that cannot play its role.
 [[nodiscard]] Model bind_weights(const WeightSource& source, const ModelConfig& config);
+
+// The tensors that bind_weights() takes, in its order; matrices are of type F32.
+[[nodiscard]] std::vector<TensorSpec> list_tensors(const ModelConfig& config);
 
 // Every weight with its role, in file order of a converter: token_embd, layers, head.
 void for_each_weight(Model& model, const std::function<void(Weight&, WeightRole)>& visit);

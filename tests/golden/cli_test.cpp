@@ -55,7 +55,7 @@ TEST(Program, PrintsHelpAndVersionOnStandardOutput) {
   EXPECT_THAT(version.out, StartsWith("fathom "));
   EXPECT_EQ(version.err, "");
   for (const char* command :
-       {"run", "chat", "logits", "perplexity", "inspect", "tokenize", "detokenize", "render", "convert"}) {
+       {"run", "chat", "logits", "perplexity", "inspect", "tokenize", "detokenize", "render", "convert", "synth"}) {
     const ProcessResult help = fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Options:")) << command;
