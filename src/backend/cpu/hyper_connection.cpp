@@ -62,18 +62,18 @@ double CpuOps::streams_scale(const float* streams) const {
 
 // Pieces of a few outputs for few rows, of many rows for many.
 void CpuOps::mix_product(const Weight& w, DeviceMat<const float> x, DeviceMat<float> y) {
-  constexpr int kOutputs = 4;
   constexpr int kRows = 12;
+  const int outputs = x.rows() == 1 ? 4 : 8;
   const int row_parts = (x.rows() + kRows - 1) / kRows;
-  const int out_parts = (w.out_dim + kOutputs - 1) / kOutputs;
+  const int out_parts = (w.out_dim + outputs - 1) / outputs;
   const size_t weight_bytes = static_cast<size_t>(w.out_dim) * static_cast<size_t>(w.in_dim) * sizeof(float);
   split(static_cast<int64_t>(row_parts) * out_parts, weight_bytes * static_cast<size_t>(row_parts),
         [&](Range range, int) {
           for (int64_t piece = range.first; piece < range.last; ++piece) {
             const int r = static_cast<int>(piece / out_parts) * kRows;
-            const int o = static_cast<int>(piece % out_parts) * kOutputs;
+            const int o = static_cast<int>(piece % out_parts) * outputs;
             kernels_.rows->mix(vector_values(w) + static_cast<ptrdiff_t>(o) * w.in_dim,
-                               std::min(kOutputs, w.out_dim - o), w.in_dim, x.device_ptr() + r * x.ld(), x.ld(),
+                               std::min(outputs, w.out_dim - o), w.in_dim, x.device_ptr() + r * x.ld(), x.ld(),
                                std::min(kRows, x.rows() - r), y.device_ptr() + r * y.ld() + o, y.ld());
           }
         });

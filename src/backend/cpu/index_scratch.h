@@ -24,7 +24,7 @@ class IndexScratch {
     codes_ = zeroed_buffer(lanes * dim);
     offsets_ = zeroed_buffer(lanes * groups * sizeof(int32_t));
     scales_ = zeroed_buffer(lanes * groups * sizeof(float));
-    key_ = zeroed_buffer(dim);
+    keys_ = zeroed_buffer(kIndexKeys * dim);
     if (groups == 0) {
       unpacked_ = zeroed_buffer(kRun * dim * sizeof(float));
     }
@@ -37,7 +37,7 @@ class IndexScratch {
              .scales = scales_.as<float>().data()};
   }
 
-  [[nodiscard]] uint8_t* key() { return key_.as<uint8_t>().data(); }
+  [[nodiscard]] uint8_t* keys() { return keys_.as<uint8_t>().data(); }
 
   // Packed rows as floats, where they are too short for the kernel of codes.
   [[nodiscard]] const std::byte* unpacked() const { return unpacked_.bytes().data(); }
@@ -55,7 +55,7 @@ class IndexScratch {
   HostBuffer codes_;
   HostBuffer offsets_;
   HostBuffer scales_;
-  HostBuffer key_;
+  HostBuffer keys_;
   HostBuffer unpacked_;
 };
 

@@ -51,7 +51,7 @@ void CpuOps::score_entries(int layer, const SequenceSlice& sequence, Range entri
         {IndexScratch::kRun, cache.rows_per_block - c % cache.rows_per_block, static_cast<int>(entries.last) - c});
     const std::byte* rows = cache_.index_entry(sequence, cache, c);
     if (scores_codes()) {
-      kernels_.attention->score_codes(query, rows, run, scratch.key(), scratch.scores);
+      kernels_.attention->score_codes(query, rows, run, scratch.keys(), scratch.scores);
     } else if (packed_rows()) {
       unpack_index_rows(rows, run, scratch);
       kernels_.attention->score_values(query, scratch.unpacked(), run, scratch.scores);

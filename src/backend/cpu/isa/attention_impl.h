@@ -162,39 +162,76 @@ inline void score_value_rows(const IndexQuery& query, const std::byte* rows, flo
 void score_values(const IndexQuery& query, const std::byte* rows, int n, float* scores) noexcept {
   const ptrdiff_t row_bytes = 4 * static_cast<ptrdiff_t>(query.dim);
   int i = 0;
-  for (; i + 4 <= n; i += 4) {
-    score_value_rows<4>(query, rows + i * row_bytes, scores + i);
+  for (; i + kIndexKeys <= n; i += kIndexKeys) {
+    score_value_rows<kIndexKeys>(query, rows + i * row_bytes, scores + i);
   }
   for (; i < n; ++i) {
     score_value_rows<1>(query, rows + i * row_bytes, scores + i);
   }
 }
 
-void score_codes(const IndexQuery& query, const std::byte* rows, int n, uint8_t* key, float* scores) noexcept {
+// `keys`: the codes of kKeys rows, unsigned, dim each.
+template <int kKeys>
+inline void score_code_rows(const IndexQuery& query, const std::byte* rows, const uint8_t* keys, float* scores) {
   const int n_groups = query.dim / kFp4Values;
-  for (int k = 0; k < n; ++k) {
-    const std::byte* row = rows + static_cast<ptrdiff_t>(k) * (query.dim / 2 + n_groups);
+  const ptrdiff_t row_bytes = query.dim / 2 + n_groups;
+  F32 total[kKeys];
+  for (int k = 0; k < kKeys; ++k) {
+    total[k] = set1(0.0F);
+  }
+  for (int v = 0; v < query.n_vectors; ++v) {
+    F32 dot[kKeys];
+    for (int k = 0; k < kKeys; ++k) {
+      dot[k] = set1(0.0F);
+    }
     for (int g = 0; g < n_groups; ++g) {
-      unpack_nibbles(row + g * (kFp4Values / 2), kBiasedCodes, key + g * kFp4Values);
-    }
-    F32 total = set1(0.0F);
-    for (int v = 0; v < query.n_vectors; ++v) {
-      F32 dot = set1(0.0F);
-      for (int g = 0; g < n_groups; ++g) {
-        const ptrdiff_t at = (static_cast<ptrdiff_t>(v) * n_groups + g) * 16;
-        const int8_t* codes = query.codes + at * kFp4Values;
-        I32 sum = load(query.offsets + at);
-        for (int quad = 0; quad < kFp4Values / 4; ++quad) {
-          int32_t four = 0;
-          __builtin_memcpy(&four, key + g * kFp4Values + 4 * quad, sizeof four);
-          sum = dot4(sum, four, codes + quad * 64);
-        }
-        const F32 key_scale = set1(scale_value(static_cast<uint8_t>(row[query.dim / 2 + g])));
-        dot = fma(to_float(sum), load(query.scales + at) * key_scale, dot);
+      const ptrdiff_t at = (static_cast<ptrdiff_t>(v) * n_groups + g) * 16;
+      const int8_t* codes = query.codes + at * kFp4Values;
+      I32 sum[kKeys];
+      for (int k = 0; k < kKeys; ++k) {
+        sum[k] = load(query.offsets + at);
       }
-      total = fma(load(query.weights + 16 * v), max(dot, set1(0.0F)), total);
+      for (int quad = 0; quad < kFp4Values / 4; ++quad) {
+        for (int k = 0; k < kKeys; ++k) {
+          int32_t four = 0;
+          __builtin_memcpy(&four, keys + k * query.dim + g * kFp4Values + 4 * quad, sizeof four);
+          sum[k] = dot4(sum[k], four, codes + quad * 64);
+        }
+      }
+      const F32 scales = load(query.scales + at);
+      for (int k = 0; k < kKeys; ++k) {
+        const auto scale = static_cast<uint8_t>(rows[k * row_bytes + query.dim / 2 + g]);
+        dot[k] = fma(to_float(sum[k]), scales * set1(scale_value(scale)), dot[k]);
+      }
     }
-    scores[k] = sum_lanes(total);
+    const F32 weights = load(query.weights + 16 * v);
+    for (int k = 0; k < kKeys; ++k) {
+      total[k] = fma(weights, max(dot[k], set1(0.0F)), total[k]);
+    }
+  }
+  for (int k = 0; k < kKeys; ++k) {
+    scores[k] = sum_lanes(total[k]);
+  }
+}
+
+void score_codes(const IndexQuery& query, const std::byte* rows, int n, uint8_t* keys, float* scores) noexcept {
+  const int n_groups = query.dim / kFp4Values;
+  const ptrdiff_t row_bytes = query.dim / 2 + n_groups;
+  for (int i = 0; i < n;) {
+    const int count = n - i < kIndexKeys ? 1 : kIndexKeys;
+    const std::byte* from = rows + i * row_bytes;
+    for (int k = 0; k < count; ++k) {
+      for (int g = 0; g < n_groups; ++g) {
+        unpack_nibbles(from + k * row_bytes + g * (kFp4Values / 2), kBiasedCodes,
+                       keys + k * query.dim + g * kFp4Values);
+      }
+    }
+    if (count == kIndexKeys) {
+      score_code_rows<kIndexKeys>(query, from, keys, scores + i);
+    } else {
+      score_code_rows<1>(query, from, keys, scores + i);
+    }
+    i += count;
   }
 }
 

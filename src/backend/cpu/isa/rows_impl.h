@@ -95,6 +95,9 @@ inline void mix_tile(const float* w, int n, const float* x, ptrdiff_t x_ld, floa
 template <int kRows>
 inline void mix_rows(const float* w, int n_out, int n, const float* x, ptrdiff_t x_ld, float* y, ptrdiff_t y_ld) {
   int o = 0;
+  for (; o + kMixOuts <= n_out; o += kMixOuts) {
+    mix_tile<kRows, kMixOuts>(w + static_cast<ptrdiff_t>(o) * n, n, x, x_ld, y + o, y_ld);
+  }
   for (; o + 4 <= n_out; o += 4) {
     mix_tile<kRows, 4>(w + static_cast<ptrdiff_t>(o) * n, n, x, x_ld, y + o, y_ld);
   }

@@ -19,7 +19,8 @@ struct I32 {
 
 constexpr int kKeyTile = 4;
 constexpr int kDimTile = 4;
-constexpr int kMixRows = 1;  // by four outputs
+constexpr int kMixRows = 1;
+constexpr int kMixOuts = 4;
 
 inline F32 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline I32 set1(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }

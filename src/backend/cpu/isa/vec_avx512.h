@@ -17,7 +17,8 @@ struct I32 {
 
 constexpr int kKeyTile = 16;  // accumulators that fit the register file
 constexpr int kDimTile = 16;
-constexpr int kMixRows = 3;  // by four outputs
+constexpr int kMixRows = 3;
+constexpr int kMixOuts = 8;
 
 inline F32 set1(float x) { return {_mm512_set1_ps(x)}; }
 inline I32 set1(int32_t x) { return {_mm512_set1_epi32(x)}; }

@@ -19,7 +19,8 @@ struct I32 {
 
 constexpr int kKeyTile = 1;  // accumulators that fit the register file: rows of a dot product, vectors of a sum
 constexpr int kDimTile = 1;
-constexpr int kMixRows = 1;  // by four outputs
+constexpr int kMixRows = 1;
+constexpr int kMixOuts = 4;
 
 template <class Lane>
 inline F32 make_f32(Lane lane) {
