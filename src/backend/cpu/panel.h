@@ -77,6 +77,8 @@ enum class PanelScale : uint8_t {
   kGridScale
 };
 
+// Member functions are always inlined: ISA files call them and must not leave a linkable copy compiled for their
+// instruction set.
 struct PanelFormat {
   PanelCode code = PanelCode::kF32;
   PanelScale scale = PanelScale::kNone;
@@ -84,8 +86,8 @@ struct PanelFormat {
   float factor = 1.0F;             // of scales: 0.5 where `values` are doubled; what a grid's scale is multiplied by
   const int8_t* grid = nullptr;    // kGrid: [256][8] magnitudes; kGrid4: [256][4]
 
-  [[nodiscard]] constexpr bool quantised() const { return scale != PanelScale::kNone; }
-  [[nodiscard]] constexpr int code_bytes() const {
+  [[nodiscard, gnu::always_inline]] constexpr bool quantised() const { return scale != PanelScale::kNone; }
+  [[nodiscard, gnu::always_inline]] constexpr int code_bytes() const {
     switch (code) {
       case PanelCode::kQ8:
         return kQ8BlockBytes;
@@ -103,7 +105,7 @@ struct PanelFormat {
     }
   }
   // Bytes of one block and its own scales, and of the header that kSuperBlocks blocks share.
-  [[nodiscard]] constexpr int block_bytes() const {
+  [[nodiscard, gnu::always_inline]] constexpr int block_bytes() const {
     switch (scale) {
       case PanelScale::kHalf:
         return code_bytes() + 2 * kLanes;
@@ -117,7 +119,7 @@ struct PanelFormat {
         return code_bytes();
     }
   }
-  [[nodiscard]] constexpr int header_bytes() const {
+  [[nodiscard, gnu::always_inline]] constexpr int header_bytes() const {
     switch (scale) {
       case PanelScale::kSuper:
         return 2 * kLanes + kSuperBlocks * kLanes;
@@ -132,17 +134,17 @@ struct PanelFormat {
         return 0;
     }
   }
-  [[nodiscard]] constexpr size_t block_offset(int block) const {
+  [[nodiscard, gnu::always_inline]] constexpr size_t block_offset(int block) const {
     const int header = header_bytes();
     const int headers = header == 0 ? 0 : block / kSuperBlocks + 1;
     return static_cast<size_t>(block) * static_cast<size_t>(block_bytes()) +
            static_cast<size_t>(headers) * static_cast<size_t>(header);
   }
-  [[nodiscard]] constexpr size_t header_offset(int block) const {
+  [[nodiscard, gnu::always_inline]] constexpr size_t header_offset(int block) const {
     const int first = block / kSuperBlocks * kSuperBlocks;
     return block_offset(first) - static_cast<size_t>(header_bytes());
   }
-  [[nodiscard]] constexpr size_t panel_bytes(int columns) const {
+  [[nodiscard, gnu::always_inline]] constexpr size_t panel_bytes(int columns) const {
     if (code == PanelCode::kE4M3) {
       return (static_cast<size_t>(columns) * kLanes +
               static_cast<size_t>((columns + kE4M3Columns - 1) / kE4M3Columns) * sizeof(float) + 63) /
