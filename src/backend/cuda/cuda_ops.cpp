@@ -60,6 +60,8 @@ CudaOps::CudaOps(const ModelConfig& config, const BackendOptions& options)
   hc_partials_ =
       DeviceBuffer(device_, rows * static_cast<size_t>(hc_parts(config.hidden)) * mix * sizeof(float), "mix products");
   router_logits_ = DeviceBuffer(device_, rows * static_cast<size_t>(config.n_experts) * sizeof(float), "router logits");
+  arrived_ = DeviceBuffer(device_, 256, "counters");
+  CUDA_CHECK(cudaMemset(arrived_.data(), 0, arrived_.size()));
   const size_t most_scores = rows * static_cast<size_t>(config.context_length / 4 + 1);
   score_count_ = std::max(std::min(most_scores, kMaxScores), static_cast<size_t>(config.context_length / 4 + 1));
   scores_ = DeviceBuffer(device_, score_count_ * sizeof(float), "index scores");
@@ -127,6 +129,7 @@ void CudaOps::begin_step(const StepBatch& batch) {
   weights_.finish();
   FATHOM_CHECK(batch.rows() <= max_rows_, "a step has more rows than the backend was made for");
   pending_.reset();
+  pending_route_.reset();
   to_prepare_ = {};
   prepared_ = true;
   if (mode_ == StepMode::kCapture) {  // the step before failed half-way
@@ -186,6 +189,7 @@ void CudaOps::finish_recording() {
     record.calls = calls_;
   } else if (mode_ == StepMode::kEager && was_read_) {
     records_.erase(shape_);
+    return;
   } else if (mode_ == StepMode::kReplay && record.calls != calls_) {
     throw Error(ErrorCode::kDevice, "cuda: a step made other calls than the last one of its shape");
   }

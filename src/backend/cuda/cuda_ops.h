@@ -76,6 +76,12 @@ class CudaOps final : public Ops {
     HcMix mix;
     DeviceMat<float> streams;
   };
+  // The choice of experts waits for the experts, whose shared one can run beside it.
+  struct PendingRoute {
+    RouteParams params;
+    DeviceWeight gate;
+    View<const float> x;
+  };
   enum class StepMode : uint8_t { kEager, kCapture, kReplay };
   // What the launches of a step depend on, besides its calls.
   struct StepShape {
@@ -107,6 +113,7 @@ class CudaOps final : public Ops {
   void note_read();
   // Launches what norm_rope and the ops between it and attend have put together.
   void prepare();
+  void finish_route();
   // Whatever was put off is done.
   void flush();
   // `data` is about to be overwritten: narrow copies of it are stale.
@@ -144,6 +151,7 @@ class CudaOps final : public Ops {
   DeviceBuffer hc_partials_;
   DeviceBuffer attend_partials_;
   DeviceBuffer router_logits_;
+  DeviceBuffer arrived_;  // counters of blocks, zero between launches
   DeviceBuffer scores_;
   size_t score_count_ = 0;
   DeviceBuffer hidden_;
@@ -161,6 +169,7 @@ class CudaOps final : public Ops {
   bool was_read_ = false;
   std::map<StepShape, StepRecord> records_;
   std::unique_ptr<PendingExit> pending_;
+  std::unique_ptr<PendingRoute> pending_route_;
   PrepareParams to_prepare_;
   bool prepared_ = true;
 };

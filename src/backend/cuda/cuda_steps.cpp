@@ -100,6 +100,7 @@ void CudaOps::prepare() {
 
 void CudaOps::flush() {
   prepare();
+  finish_route();
   if (!pending_) {
     return;
   }
@@ -191,30 +192,60 @@ void CudaOps::multiply(std::span<const ProductTask> tasks, DeviceMat<const float
   if (x.rows() == 0) {
     return;
   }
-  std::array<bool, 16> done{};
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    if (done[i]) {
-      continue;
+  enum class Way : uint8_t { kFewRows, kTensorCores, kFloat32 };
+  const auto way_of = [&](const ProductTask& task) {
+    if (few_rows(x.rows())) {
+      return Way::kFewRows;
     }
-    if (!few_rows(x.rows()) && can_multiply_many_rows(tasks[i].w, tasks[i].group_rows)) {
-      gemm(launch_, {.w = tasks[i].w,
-                     .x = narrowed(x),
-                     .ldx = x.cols(),
-                     .rows = x.rows(),
-                     .group_rows = tasks[i].group_rows,
-                     .y = tasks[i].y});
-      continue;
+    if (can_multiply_many_rows(task.w, task.group_rows)) {
+      return Way::kTensorCores;
     }
-    // Everything of the same format in one launch.
-    const Format format = tasks[i].w.format;
-    ProductList list;
-    for (size_t j = i; j < tasks.size() && list.n < kMaxProducts; ++j) {
-      if (!done[j] && tasks[j].w.format == format) {
-        list.tasks[list.n++] = tasks[j];
-        done[j] = true;
-      }
+    return can_multiply_many_f32_rows(task, view(x)) ? Way::kFloat32 : Way::kFewRows;
+  };
+  // Everything of the same format in one launch.
+  std::array<ProductList, 16> lists;
+  size_t n = 0;
+  for (const ProductTask& task : tasks) {
+    size_t i = 0;
+    while (i < n && !(lists[i].tasks[0].w.format == task.w.format && way_of(lists[i].tasks[0]) == way_of(task) &&
+                      lists[i].n < kMaxProducts && task.group_rows == 0)) {
+      ++i;
     }
-    multiply_few_rows(launch_, format, list, x.rows(), view(x), has_integer_codes(format) ? quantized(x) : QuantRows{});
+    n = std::max(n, i + 1);
+    lists[i].tasks[lists[i].n++] = task;
+  }
+  if (n == 2 && has_integer_codes(lists[1].tasks[0].w.format)) {
+    std::swap(lists[0], lists[1]);
+  }
+  if (n == 2 && can_multiply_mixed(lists[0].tasks[0].w.format, lists[1].tasks[0].w.format, x.rows())) {
+    multiply_mixed(launch_, lists[0], lists[1], view(x), quantized(x));
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const ProductTask& first = lists[i].tasks[0];
+    switch (way_of(first)) {
+      case Way::kTensorCores:
+        if (first.group_rows > 0) {
+          gemm(launch_, {.w = first.w,
+                         .x = narrowed(x),
+                         .ldx = x.cols(),
+                         .rows = x.rows(),
+                         .group_rows = first.group_rows,
+                         .y = first.y});
+        } else {
+          gemm_list(launch_, {.list = lists[i], .x = narrowed(x), .ldx = x.cols(), .rows = x.rows()});
+        }
+        break;
+      case Way::kFloat32:
+        for (int k = 0; k < lists[i].n; ++k) {
+          multiply_many_f32_rows(launch_, lists[i].tasks[k], x.rows(), view(x));
+        }
+        break;
+      case Way::kFewRows:
+        multiply_few_rows(launch_, first.w.format, lists[i], x.rows(), view(x),
+                          has_integer_codes(first.w.format) ? quantized(x) : QuantRows{});
+        break;
+    }
   }
 }
 
@@ -419,20 +450,31 @@ void CudaOps::route(int layer, const RouterWeights& w, DeviceMat<const float> x,
     return;
   }
   const DeviceMat<float> logits(router_logits_.as<float>(), x.rows(), config_.n_experts);
+  const RouteParams p{
+      .rows = x.rows(),
+      .experts = config_.n_experts,
+      .used = config_.n_experts_used,
+      .scale = config_.routed_scale,
+      .logits = {logits.device_ptr(), logits.ld()},
+      .bias = w.bias ? vector(*w.bias) : nullptr,
+      .token_table = w.token_to_expert ? reinterpret_cast<const int32_t*>(planes(*w.token_to_expert).codes) : nullptr,
+      .tokens = staging_.view().tokens,
+      .ids = view(experts.ids),
+      .weights = view(experts.weights)};
+  if (can_score_and_route(planes(w.gate), x.rows())) {
+    pending_route_ = std::make_unique<PendingRoute>(PendingRoute{p, planes(w.gate), view(x)});
+    return;
+  }
   const ProductTask task{.w = planes(w.gate), .y = view(logits)};
   multiply({&task, 1}, x);
-  route_rows(
-      launch_,
-      {.rows = x.rows(),
-       .experts = config_.n_experts,
-       .used = config_.n_experts_used,
-       .scale = config_.routed_scale,
-       .logits = {logits.device_ptr(), logits.ld()},
-       .bias = w.bias ? vector(*w.bias) : nullptr,
-       .token_table = w.token_to_expert ? reinterpret_cast<const int32_t*>(planes(*w.token_to_expert).codes) : nullptr,
-       .tokens = staging_.view().tokens,
-       .ids = view(experts.ids),
-       .weights = view(experts.weights)});
+  route_rows(launch_, p);
+}
+
+void CudaOps::finish_route() {
+  if (pending_route_) {
+    score_and_route_rows(launch_, pending_route_->params, pending_route_->gate, pending_route_->x, arrived_.as<int>());
+    pending_route_.reset();
+  }
 }
 
 void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
@@ -470,6 +512,9 @@ void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeight
                  .hidden_q = {},
                  .y = view(y)};
   const auto many = [](const DeviceWeight& w) { return can_multiply_many_rows(w, 0); };
+  if (!few_rows(x.rows())) {
+    finish_route();
+  }
   if (!few_rows(x.rows()) && many(p.gate) && many(p.down) && many(p.shared_gate) && many(p.shared_down)) {
     experts_many_rows(p, x);
     return;
@@ -480,6 +525,12 @@ void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeight
   if (ffn % 32 == 0) {
     p.hidden_q = quant_rows(hidden_int8_, hidden_rows, ffn);
   }
+  if (pending_route_ && can_route_with_shared(pending_route_->gate, p)) {
+    route_with_experts(launch_, pending_route_->params, pending_route_->gate, p, arrived_.as<int>());
+    pending_route_.reset();
+    return;
+  }
+  finish_route();
   experts_few_rows(launch_, p);
 }
 
@@ -487,7 +538,8 @@ void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeight
 void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x) {
   const int pairs = p.rows * p.used;
   const int mean_rows = pairs / config_.n_experts;
-  const int tile_rows = gemm_tile_rows(2 * mean_rows);
+  constexpr int kLargeGroup = 56;  // mean rows of an expert from which a large tile decodes fewer weights twice
+  const int tile_rows = mean_rows < kLargeGroup ? 64 : 128;
   auto* pair_ids = expert_groups_.as<int32_t>();
   auto* pair_weights = reinterpret_cast<float*>(pair_ids + pairs);
   auto* n_tiles = reinterpret_cast<int32_t*>(pair_weights + pairs);

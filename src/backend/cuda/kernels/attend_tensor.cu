@@ -110,41 +110,69 @@ __device__ void store_piece(const RawPiece& r, uint16_t* to) {
   out[1] = make_uint4(v[4], v[5], v[6], v[7]);
 }
 
-// One warp loads one key at a time, a piece a lane.
-template <int kHeads>
-__device__ void load_keys(const AttendParams& p, const KeyRange& range, int row, int first, Shared<kHeads>& s) {
+// Where a key lies: packed in a region, or (region null) as float32 in the step's rows.
+struct KeyPlace {
+  std::byte* region;
+  const float* values;
+  int row;  // in the region; -1: no key
+};
+
+__device__ KeyPlace place_of(const AttendParams& p, const KeyRange& range, int row, int key) {
   const CacheParams& c = p.cache;
-  const int warp = threadIdx.x / kWarp;
-  const int lane = threadIdx.x % kWarp;
+  if (key >= range.n) {
+    return {nullptr, nullptr, -1};
+  }
   const int sequence = c.step.row_sequence[row];
-  const int start = c.step.starts[sequence];
-  const int first_row = c.step.first_rows[sequence];
-  std::byte* ring = c.step.slots[sequence] + c.ring.offset;
-  constexpr int kAtOnce = 4;
+  if (key < range.n_window) {
+    const int start = c.step.starts[sequence];
+    const int t = range.first_position + key;
+    if (t < start) {
+      return {c.step.slots[sequence] + c.ring.offset, nullptr, t % c.ring_rows};
+    }
+    return {nullptr, p.kv.data + (c.step.first_rows[sequence] + t - start) * p.kv.ld, 0};
+  }
+  const int e = key - range.n_window;
+  const int entry = p.selected.data != nullptr ? p.selected.data[row * p.selected.ld + e] : e;
+  return {entry_region(c, sequence, entry, c.entries), nullptr, entry % c.rows_per_block};
+}
+
+// Each warp loads eight keys, a piece of each a lane: lane i finds out where the i-th lies.
+class KeyLoads {
+ public:
+  __device__ void start(const AttendParams& p, const KeyRange& range, int row, int first) {
+    const int warp = threadIdx.x / kWarp;
+    const int lane = threadIdx.x % kWarp;
+    const KeyPlace mine = place_of(p, range, row, first + warp + 8 * (lane % 8));
 #pragma unroll
-  for (int batch = 0; batch < kKeys / 8; batch += kAtOnce) {
-    RawPiece raw[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int key = first + warp + 8 * (batch + i);
-      if (key >= range.n) {
-        raw[i] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0), 0.0F};
-      } else if (key < range.n_window) {
-        const int t = range.first_position + key;
-        raw[i] = t < start ? load_packed(c.ring, ring, t % c.ring_rows, lane)
-                           : load_float(p.kv.data + (first_row + t - start) * p.kv.ld, lane);
+    for (int i = 0; i < kKeys / 8; ++i) {
+      KeyPlace place;
+      place.region =
+          reinterpret_cast<std::byte*>(__shfl_sync(kFullMask, reinterpret_cast<unsigned long long>(mine.region), i));
+      place.values =
+          reinterpret_cast<const float*>(__shfl_sync(kFullMask, reinterpret_cast<unsigned long long>(mine.values), i));
+      place.row = __shfl_sync(kFullMask, mine.row, i);
+      if (place.row < 0) {
+        raw_[i] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0), 0.0F};
+      } else if (place.region == nullptr) {
+        raw_[i] = load_float(place.values, lane);
       } else {
-        const int e = key - range.n_window;
-        const int entry = p.selected.data != nullptr ? p.selected.data[row * p.selected.ld + e] : e;
-        raw[i] = load_packed(c.entries, entry_region(c, sequence, entry, c.entries), entry % c.rows_per_block, lane);
+        const bool in_ring = first + warp + 8 * i < range.n_window;
+        raw_[i] = load_packed(in_ring ? p.cache.ring : p.cache.entries, place.region, place.row, lane);
       }
     }
+  }
+
+  __device__ void finish(uint16_t (&keys)[kKeys][kRowStride]) const {
+    const int warp = threadIdx.x / kWarp;
 #pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      store_piece(raw[i], &s.keys[warp + 8 * (batch + i)][16 * lane]);
+    for (int i = 0; i < kKeys / 8; ++i) {
+      store_piece(raw_[i], &keys[warp + 8 * i][16 * (threadIdx.x % kWarp)]);
     }
   }
-}
+
+ private:
+  RawPiece raw_[kKeys / 8];
+};
 
 template <int kHeads>
 __device__ void load_query(const AttendParams& p, int row, int first_head, Shared<kHeads>& s) {
@@ -187,16 +215,22 @@ __global__ void __launch_bounds__(kThreads, 1) attend_tensor_kernel(const __grid
   float out[kPartDims / 8][4] = {};
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0.0F, 0.0F};
+  KeyLoads loads;
   if (first_tile < end_tile) {
+    loads.start(p, range, row, first_tile * kKeys);
     load_query(p, row, first_head, s);
   }
   const float scale = rsqrtf(static_cast<float>(kDim)) * kLog2E;
   for (int tile = first_tile; tile < end_tile; ++tile) {
-    load_keys(p, range, row, tile * kKeys, s);
+    if (tile > first_tile) {
+      loads.start(p, range, row, tile * kKeys);
+    }
+    loads.finish(s.keys);
     __syncthreads();
 
     float score[kPartKeys / 8][4] = {};
     {
+      float rest[kPartKeys / 8][4] = {};  // products of the lower halves: shorter chains of dependent sums
       const int r = warp_m * 16 + lane % 16;
       const int key = warp_n * kPartKeys + lane % 8 + lane / 16 * 8;
 #pragma unroll 4
@@ -211,8 +245,15 @@ __global__ void __launch_bounds__(kThreads, 1) attend_tensor_kernel(const __grid
           load_matrices(b, &s.keys[key + n * 8][k + lane / 8 % 2 * 8]);
           multiply_add(score[n], high, b[0], b[1]);
           multiply_add(score[n + 1], high, b[2], b[3]);
-          multiply_add(score[n], low, b[0], b[1]);
-          multiply_add(score[n + 1], low, b[2], b[3]);
+          multiply_add(rest[n], low, b[0], b[1]);
+          multiply_add(rest[n + 1], low, b[2], b[3]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < kPartKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          score[n][i] += rest[n][i];
         }
       }
     }

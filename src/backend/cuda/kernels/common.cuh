@@ -106,9 +106,9 @@ __device__ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t select
 }
 __device__ inline uint32_t spread_signs(uint32_t v) { return permute_bytes(v, 0, 0xBA98); }
 
-// Four positive bytes, those negated whose bit in `four_signs` is set.
-__device__ inline uint32_t apply_signs(uint32_t magnitudes, uint32_t four_signs) {
-  const uint32_t mask = spread_signs(four_signs * 0x10204080U);  // bit i goes to the top of byte i
+// Four positive bytes, those negated where the top bit of the same byte of `signs` is set.
+__device__ inline uint32_t apply_signs(uint32_t magnitudes, uint32_t signs) {
+  const uint32_t mask = spread_signs(signs);
   return (magnitudes ^ mask) + (mask & 0x01010101U);
 }
 

@@ -219,8 +219,8 @@ struct Chunk<Format::kIQ2_XXS> {
 #pragma unroll
       for (int g = 0; g < 4; ++g) {
         const uint2 magnitudes = reinterpret_cast<const uint2*>(grid)[(index[b] >> (8 * g)) & 0xFF];
-        q[8 * b + 2 * g] = apply_signs(magnitudes.x, (signs[b] >> (8 * g)) & 0xF);
-        q[8 * b + 2 * g + 1] = apply_signs(magnitudes.y, (signs[b] >> (8 * g + 4)) & 0xF);
+        q[8 * b + 2 * g] = apply_signs(magnitudes.x, signs[b] << (2 * g));
+        q[8 * b + 2 * g + 1] = apply_signs(magnitudes.y, signs[b] << (2 * g + 1));
       }
       scale[2 * b] = scale[2 * b + 1] = quarter_d * (0.5F + static_cast<float>((scales >> (4 * b)) & 0xF));
     }

@@ -10,22 +10,19 @@ namespace fathom::cuda {
 namespace {
 
 constexpr int kGateRows = 32;  // hidden values of one block: one int8 block of the down product's input
-constexpr int kDownRows = 16;
-constexpr int kMaxUsed = 8;  // experts whose loads are in flight together
+constexpr int kDownRows = 8;
+constexpr int kMostScored = 256;  // experts that one warp chooses from in registers
+constexpr int kMaxUsed = 6;       // experts whose loads are in flight together
 
 __device__ unsigned ordered(float v) {
   const unsigned bits = __float_as_uint(v);
   return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// One warp a row; lane l holds experts l, l + 32, ... Scores, then the best `used` by repeated search: ties go to the
-// lower number.
+// One warp; lane l holds experts l, l + 32, ... Scores, then the best `used` by repeated search: ties go to the lower
+// number. scores: [experts], shared memory.
 template <int kPerLane>
-__global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ RouteParams p) {
-  extern __shared__ float scores[];  // [experts]
-  wait_for_predecessor();
-  let_successor_start();
-  const int row = blockIdx.x;
+__device__ void route_row(const RouteParams& p, int row, float* scores) {
   const int lane = threadIdx.x;
   unsigned keys[kPerLane];
 #pragma unroll
@@ -33,7 +30,7 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ Ro
     const int e = lane + i * kWarp;
     keys[i] = 0;
     if (e < p.experts) {
-      const float x = p.logits.data[row * p.logits.ld + e];
+      const float x = __ldcg(p.logits.data + row * p.logits.ld + e);
       const float score = sqrtf(x > 20.0F ? x : log1pf(expf(x)));
       scores[e] = score;
       keys[i] = p.bias != nullptr ? ordered(score + p.bias[e]) : 1;
@@ -81,15 +78,63 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ Ro
   }
 }
 
+template <int kPerLane>
+__global__ void __launch_bounds__(kWarp) route_kernel(const __grid_constant__ RouteParams p) {
+  extern __shared__ float scores[];
+  wait_for_predecessor();
+  let_successor_start();
+  route_row<kPerLane>(p, blockIdx.x, scores);
+}
+
+constexpr int kScoreThreads = 128;
+
+// One expert's score; the last of a row's `experts` blocks to arrive makes the choice.
+template <Format F, int kThreads>
+__device__ void score_block(const RouteParams& p, const DeviceWeight& gate, const View<const float>& x, int* arrived,
+                            int expert, int experts) {
+  __shared__ float scores[kMostScored];
+  __shared__ float shared[32];
+  __shared__ bool is_last;
+  const int row = blockIdx.y;
+  FloatDots<F, 1> dots(gate, 0, expert, threadIdx.x, kThreads);
+  dots.start();
+  wait_for_predecessor();
+  let_successor_start();
+  float sum[1] = {};
+  dots.finish(x.data, x.ld, row, row + 1, sum);
+  const float logit = block_sum(sum[0], shared);
+  if (threadIdx.x == 0) {
+    const_cast<float*>(p.logits.data)[row * p.logits.ld + expert] = logit;
+    __threadfence();
+    is_last = atomicAdd(arrived + row, 1) == experts - 1;
+    if (is_last) {
+      arrived[row] = 0;
+      __threadfence();
+    }
+  }
+  __syncthreads();
+  if (is_last && threadIdx.x < kWarp) {
+    route_row<kMostScored / kWarp>(p, row, scores);
+  }
+}
+
+// blockIdx.x: expert; y: row.
+template <Format F>
+__global__ void __launch_bounds__(kScoreThreads)
+    score_and_route_kernel(const __grid_constant__ RouteParams p, const __grid_constant__ DeviceWeight gate,
+                           View<const float> x, int* arrived) {
+  score_block<F, kScoreThreads>(p, gate, x, arrived, blockIdx.x, gridDim.x);
+}
+
 template <Format F>
 __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, const DeviceWeight& up, int slice,
-                              int slot, float weight, float limit) {
+                              int slot, int tile, float weight, float limit) {
   extern __shared__ uint4 shared_bytes[];
   __shared__ float hidden[kGateRows];
   const int row = blockIdx.y;
   constexpr int kPerWarp = kGateRows / (kGemvThreads / kWarp);
   const int warp = threadIdx.x / kWarp;
-  const int first_hidden = blockIdx.x * kGateRows;
+  const int first_hidden = tile * kGateRows;
   const int local = warp * kPerWarp;
   const auto put = [&](int i, float gate_sum, float up_sum) {
     const float g = warp_sum(gate_sum);
@@ -108,6 +153,8 @@ __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, c
         },
         x.chunks());
     dots.start();
+    wait_for_predecessor();  // of no effect where the caller had to wait before
+    let_successor_start();
     x.stage(p.xq, row, 1, 0);
     __syncthreads();
     dots.finish(x, grid, [&](int pass, float(&sum)[2][1]) { put(pass, sum[0][0], sum[1][0]); });
@@ -128,7 +175,7 @@ __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, c
       p.hidden.data[out * p.hidden.ld + first_hidden + lane] = hidden[lane];
     }
     if (p.hidden_q.codes != nullptr) {
-      store_quantized(p.hidden_q, out, blockIdx.x, hidden[lane]);
+      store_quantized(p.hidden_q, out, tile, hidden[lane]);
     }
   }
 }
@@ -138,15 +185,16 @@ template <Format FRouted, Format FShared>
 __global__ void __launch_bounds__(kGemvThreads) gate_up_kernel(const __grid_constant__ ExpertParams p, int first_slot) {
   wait_for_predecessor();
   let_successor_start();
-  const int slot = first_slot + blockIdx.z;
+  // The shared expert has the longest rows: its blocks come first.
+  const int slot = first_slot + static_cast<int>(gridDim.z - 1 - blockIdx.z);
   const int row = blockIdx.y;
   if (slot < p.used) {
     if (static_cast<int>(blockIdx.x) * kGateRows < p.gate.rows) {
-      gate_up_block<FRouted>(p, p.gate, p.up, p.ids.data[row * p.ids.ld + slot], slot,
+      gate_up_block<FRouted>(p, p.gate, p.up, p.ids.data[row * p.ids.ld + slot], slot, blockIdx.x,
                              p.weights.data[row * p.weights.ld + slot], p.limit);
     }
   } else if (static_cast<int>(blockIdx.x) * kGateRows < p.shared_gate.rows) {
-    gate_up_block<FShared>(p, p.shared_gate, p.shared_up, 0, slot, 1.0F, p.shared_limit);
+    gate_up_block<FShared>(p, p.shared_gate, p.shared_up, 0, slot, blockIdx.x, 1.0F, p.shared_limit);
   }
 }
 
@@ -158,86 +206,61 @@ constexpr size_t down_bytes(int cols, int slots) {
   return 0;
 }
 
-// This lane's share of one output value, over `slots` consecutive experts. The first chunk of each may be loaded before
-// the activations are there.
+// This lane's share of one output value over the chosen experts. The first chunk of each is loaded before the
+// activations are there.
 template <Format F>
 class DownDots {
  public:
-  __device__ DownDots(const DeviceWeight& w, int out) : w_(w), out_(out) {}
-  // The next row, with the same weight.
-  __device__ void move_to(int out) { out_ = out; }
-
-  __device__ void start(const int* slices, int slots) {
+  __device__ void start(const DeviceWeight& w, const int* slices, int slots, int out) {
     if constexpr (has_integer_codes(F)) {
-      load(slices, 0, slots, threadIdx.x % kWarp);
+      load(w, slices, 0, slots, out, threadIdx.x % kWarp);
     }
   }
 
-  __device__ float finish(const ExpertParams& p, const int* slices, int first_slot, int slots, uint8_t* shared,
-                          const uint64_t* grid) {
+  __device__ float finish(const ExpertParams& p, const int* slices, int out, uint8_t* shared, const uint64_t* grid) {
     float sum[1] = {};
     if constexpr (has_integer_codes(F)) {
-      const size_t stride = StagedRows<F, 1>::bytes(w_.cols);
-      const int chunks = w_.cols / (16 * Chunk<F>::kSegments);
-      for (int first = 0; first < slots; first += kMaxUsed) {
+      const size_t stride = StagedRows<F, 1>::bytes(p.down.cols);
+      const int chunks = p.down.cols / (16 * Chunk<F>::kSegments);
+      for (int first = 0; first < p.used; first += kMaxUsed) {
         for (int c = threadIdx.x % kWarp; c < chunks; c += kWarp) {
           if (first > 0 || c >= kWarp) {
-            load(slices, first, slots, c);
+            load(p.down, slices, first, p.used, out, c);
           }
 #pragma unroll
           for (int i = 0; i < kMaxUsed; ++i) {
-            if (first + i < slots) {
-              const StagedRows<F, 1> x(shared + (first + i) * stride, w_.cols);
+            if (first + i < p.used) {
+              const StagedRows<F, 1> x(shared + (first + i) * stride, p.down.cols);
               dot_chunk<F, 1>(loaded_[i], x, c, grid, sum);
             }
           }
         }
       }
     } else {
-      for (int i = 0; i < slots; ++i) {
-        const int in = blockIdx.y * (p.used + 1) + first_slot + i;
-        dot_float_row<F, 1>(w_, slices[i], out_, p.hidden.data, p.hidden.ld, in, in + 1, sum);
+      for (int i = 0; i < p.used; ++i) {
+        const int in = blockIdx.y * (p.used + 1) + i;
+        dot_float_row<F, 1>(p.down, slices[i], out, p.hidden.data, p.hidden.ld, in, in + 1, sum);
       }
     }
     return sum[0];
   }
 
  private:
-  __device__ void load(const int* slices, int first, int slots, int c) {
-    if (c >= w_.cols / (16 * Chunk<F>::kSegments)) {
+  __device__ void load(const DeviceWeight& w, const int* slices, int first, int slots, int out, int c) {
+    if (c >= w.cols / (16 * Chunk<F>::kSegments)) {
       return;
     }
 #pragma unroll
     for (int i = 0; i < kMaxUsed; ++i) {
       if (first + i < slots) {
-        loaded_[i] = Chunk<F>::load(weight_row(w_, F, slices[first + i], out_), c);
+        loaded_[i] = Chunk<F>::load(weight_row(w, F, slices[first + i], out), c);
       }
     }
   }
 
   struct None {};
-  const DeviceWeight& w_;
-  int out_;
   std::conditional_t<has_integer_codes(F), Chunk<has_integer_codes(F) ? F : Format::kQ8_0>, None> loaded_[kMaxUsed];
 };
-
-// The shared expert's row: one slot, several chunks a lane.
-template <Format F>
-__device__ float shared_down_dots(const ExpertParams& p, int out, uint8_t* shared, const uint64_t* grid) {
-  float total = 0.0F;
-  if constexpr (has_integer_codes(F)) {
-    const StagedRows<F, 1> x(shared, p.shared_down.cols);
-    auto dots = make_row_dots<F, 1, 1, 1>([&](int) { return weight_row(p.shared_down, F, 0, out); }, x.chunks());
-    dots.start();
-    dots.finish(x, grid, [&](int, float(&sum)[1][1]) { total = sum[0][0]; });
-  } else {
-    float sum[1] = {};
-    const int in = blockIdx.y * (p.used + 1) + p.used;
-    dot_float_row<F, 1>(p.shared_down, 0, out, p.hidden.data, p.hidden.ld, in, in + 1, sum);
-    total = sum[0];
-  }
-  return total;
-}
 
 template <Format F>
 __device__ const uint64_t* stage_hidden(const ExpertParams& p, const DeviceWeight& w, int first_slot, int slots,
@@ -253,7 +276,7 @@ __device__ const uint64_t* stage_hidden(const ExpertParams& p, const DeviceWeigh
   return nullptr;
 }
 
-// blockIdx.x: kDownRows outputs; y: row. Sums in ascending expert number, then the shared expert.
+// blockIdx.x: kDownRows outputs; y: row. Everything a warp needs of the weights is on its way before it waits.
 template <Format FRouted, Format FShared, bool kRouted, bool kShared>
 __global__ void __launch_bounds__(kGemvThreads) down_kernel(const __grid_constant__ ExpertParams p) {
   extern __shared__ uint4 shared_bytes[];
@@ -264,47 +287,127 @@ __global__ void __launch_bounds__(kGemvThreads) down_kernel(const __grid_constan
   const uint64_t* shared_grid = nullptr;
   constexpr int kPerWarp = kDownRows / (kGemvThreads / kWarp);
   const int first = blockIdx.x * kDownRows + static_cast<int>(threadIdx.x / kWarp) * kPerWarp;
-  DownDots<FRouted> dots(p.down, min(first, p.down.rows - 1));
+  const auto row_of = [&](int r) { return min(first + r, p.down.rows - 1); };
+  DownDots<FRouted> routed[kPerWarp];
   if constexpr (kRouted) {
     // The predecessor waited for the router before it let this kernel start, so the choice is there already.
     if (threadIdx.x < p.used) {
       slices[threadIdx.x] = p.ids.data[blockIdx.y * p.ids.ld + threadIdx.x];
     }
     __syncthreads();
-    dots.start(slices, p.used);
+#pragma unroll
+    for (int r = 0; r < kPerWarp; ++r) {
+      routed[r].start(p.down, slices, p.used, row_of(r));
+    }
+  }
+  float sum[kPerWarp] = {};
+  const auto run_shared = [&](auto&& between) {
+    if constexpr (kShared && has_integer_codes(FShared)) {
+      const StagedRows<FShared, 1> x(shared_expert_bytes, p.shared_down.cols);
+      auto dots = make_row_dots<FShared, 1, kPerWarp, 1>(
+          [&](int r) { return weight_row(p.shared_down, FShared, 0, row_of(r)); }, x.chunks());
+      dots.start();
+      between();
+      dots.finish(x, shared_grid, [&](int, float(&part)[kPerWarp][1]) {
+#pragma unroll
+        for (int r = 0; r < kPerWarp; ++r) {
+          sum[r] = part[r][0];
+        }
+      });
+    } else {
+      between();
+    }
+  };
+  run_shared([&] {
+    wait_for_predecessor();
+    let_successor_start();
+    if constexpr (kRouted) {
+      grid = stage_hidden<FRouted>(p, p.down, 0, p.used, routed_bytes);
+    }
+    if constexpr (kShared) {
+      shared_grid = stage_hidden<FShared>(p, p.shared_down, p.used, 1, shared_expert_bytes);
+    }
+    __syncthreads();
+  });
+  if constexpr (kShared && !has_integer_codes(FShared)) {
+    const int in = blockIdx.y * (p.used + 1) + p.used;
+#pragma unroll
+    for (int r = 0; r < kPerWarp; ++r) {
+      float part[1] = {};
+      dot_float_row<FShared, 1>(p.shared_down, 0, row_of(r), p.hidden.data, p.hidden.ld, in, in + 1, part);
+      sum[r] = part[0];
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kPerWarp; ++r) {
+    if constexpr (kRouted) {
+      sum[r] += routed[r].finish(p, slices, row_of(r), routed_bytes, grid);
+    }
+    const float total = warp_sum(sum[r]);
+    if (threadIdx.x % kWarp == 0 && first + r < p.down.rows) {
+      float* y = p.y.data + blockIdx.y * p.y.ld + first + r;
+      *y = kRouted && !p.adds ? total : *y + total;
+    }
+  }
+}
+
+// The shared expert needs no router: its first half runs beside the router, its second beside the chosen experts'
+// first.
+constexpr Format kSharedFormat = Format::kQ8_0;
+
+// blockIdx.x: 32 hidden values of the shared expert, then an expert's score each; y: row.
+template <Format F>
+__global__ void __launch_bounds__(kGemvThreads)
+    route_and_shared_kernel(const __grid_constant__ RouteParams route, const __grid_constant__ DeviceWeight gate,
+                            View<const float> x, int* arrived, const __grid_constant__ ExpertParams p) {
+  const int shared_tiles = ceil_div(p.shared_gate.rows, kGateRows);
+  const int block = static_cast<int>(blockIdx.x) - shared_tiles;
+  if (block < 0) {
+    gate_up_block<kSharedFormat>(p, p.shared_gate, p.shared_up, 0, p.used, blockIdx.x, 1.0F, p.shared_limit);
+  } else {
+    score_block<F, kGemvThreads>(route, gate, x, arrived, block, static_cast<int>(gridDim.x) - shared_tiles);
+  }
+}
+
+// y = the shared expert's output, 16 values a block.
+__device__ void shared_down_block(const ExpertParams& p, int tile) {
+  extern __shared__ uint4 shared_bytes[];
+  constexpr int kPerWarp = 2;
+  const int first = (tile * (kGemvThreads / kWarp) + static_cast<int>(threadIdx.x / kWarp)) * kPerWarp;
+  StagedRows<kSharedFormat, 1> x(shared_bytes, p.shared_down.cols);
+  auto dots = make_row_dots<kSharedFormat, 1, kPerWarp, 1>(
+      [&](int r) { return weight_row(p.shared_down, kSharedFormat, 0, min(first + r, p.shared_down.rows - 1)); },
+      x.chunks());
+  dots.start();
+  wait_for_predecessor();
+  let_successor_start();
+  x.stage(p.hidden_q, blockIdx.y * (p.used + 1) + p.used, 1, 0);
+  __syncthreads();
+  dots.finish(x, nullptr, [&](int, float(&sum)[kPerWarp][1]) {
+#pragma unroll
+    for (int r = 0; r < kPerWarp; ++r) {
+      const float v = warp_sum(sum[r][0]);
+      if (threadIdx.x % kWarp == 0 && first + r < p.shared_down.rows) {
+        p.y.data[blockIdx.y * p.y.ld + first + r] = v;
+      }
+    }
+  });
+}
+
+// blockIdx.x: 32 hidden values of a chosen expert, then outputs of the shared one; y: row.
+template <Format F>
+__global__ void __launch_bounds__(kGemvThreads) chosen_and_shared_kernel(const __grid_constant__ ExpertParams p) {
+  const int tiles = ceil_div(p.gate.rows, kGateRows);
+  const int slot = static_cast<int>(blockIdx.x) / tiles;
+  if (slot >= p.used) {
+    shared_down_block(p, static_cast<int>(blockIdx.x) - p.used * tiles);
+    return;
   }
   wait_for_predecessor();
   let_successor_start();
-  if constexpr (kRouted) {
-    grid = stage_hidden<FRouted>(p, p.down, 0, p.used, routed_bytes);
-  }
-  if constexpr (kShared) {
-    shared_grid = stage_hidden<FShared>(p, p.shared_down, p.used, 1, shared_expert_bytes);
-  }
-  __syncthreads();
-#pragma unroll
-  for (int r = 0; r < kPerWarp; ++r) {
-    const int out = first + r;
-    if (out >= p.down.rows) {
-      return;
-    }
-    float sum = 0.0F;
-    if constexpr (kRouted) {
-      if (r > 0) {
-        dots.move_to(out);
-        dots.start(slices, p.used);
-      }
-      sum += dots.finish(p, slices, 0, p.used, routed_bytes, grid);
-    }
-    if constexpr (kShared) {
-      sum += shared_down_dots<FShared>(p, out, shared_expert_bytes, shared_grid);
-    }
-    sum = warp_sum(sum);
-    if (threadIdx.x % kWarp == 0) {
-      float* y = p.y.data + blockIdx.y * p.y.ld + out;
-      *y = kRouted ? sum : *y + sum;
-    }
-  }
+  const int row = blockIdx.y;
+  gate_up_block<F>(p, p.gate, p.up, p.ids.data[row * p.ids.ld + slot], slot, static_cast<int>(blockIdx.x) % tiles,
+                   p.weights.data[row * p.weights.ld + slot], p.limit);
 }
 
 template <Format F>
@@ -369,6 +472,69 @@ void route_rows(const Launch& launch, const RouteParams& p) {
   } else {
     start(launch, route_kernel<32>, dim3(p.rows), kWarp, bytes, p);
   }
+}
+
+bool can_score_and_route(const DeviceWeight& gate, int rows) {
+  constexpr int kMostRows = 4;
+  return rows <= kMostRows && gate.rows <= kMostScored &&
+         (gate.format == Format::kF32 || gate.format == Format::kF16 || gate.format == Format::kBF16);
+}
+
+void score_and_route_rows(const Launch& launch, const RouteParams& p, const DeviceWeight& gate, View<const float> x,
+                          int* arrived) {
+  const dim3 grid(gate.rows, p.rows);
+  constexpr size_t bytes = 0;
+  switch (gate.format) {
+    case Format::kF16:
+      return start(launch, score_and_route_kernel<Format::kF16>, grid, kScoreThreads, bytes, p, gate, x, arrived);
+    case Format::kBF16:
+      return start(launch, score_and_route_kernel<Format::kBF16>, grid, kScoreThreads, bytes, p, gate, x, arrived);
+    default:
+      return start(launch, score_and_route_kernel<Format::kF32>, grid, kScoreThreads, bytes, p, gate, x, arrived);
+  }
+}
+
+bool can_route_with_shared(const DeviceWeight& gate, const ExpertParams& p) {
+  return can_score_and_route(gate, p.rows) && has_integer_codes(p.gate.format) && has_integer_codes(p.down.format) &&
+         p.shared_gate.format == kSharedFormat && p.shared_down.format == kSharedFormat && p.hidden_q.codes != nullptr;
+}
+
+void route_with_experts(const Launch& launch, const RouteParams& route, const DeviceWeight& gate, ExpertParams p,
+                        int* arrived) {
+  const int shared_tiles = ceil_div(p.shared_gate.rows, kGateRows);
+  const dim3 first(shared_tiles + gate.rows, p.rows);
+  const size_t first_bytes = gate_bytes<kSharedFormat>(p.shared_gate.cols);
+  const auto run = [&](auto* kernel) {
+    start(launch, kernel, first, kGemvThreads, first_bytes, route, gate, p.x, arrived, p);
+  };
+  switch (gate.format) {
+    case Format::kF16:
+      run(route_and_shared_kernel<Format::kF16>);
+      break;
+    case Format::kBF16:
+      run(route_and_shared_kernel<Format::kBF16>);
+      break;
+    default:
+      run(route_and_shared_kernel<Format::kF32>);
+      break;
+  }
+  with_format(p.gate.format, [&](auto format) {
+    constexpr Format kFormat = decltype(format)::value;
+    if constexpr (has_integer_codes(kFormat)) {
+      const size_t chosen = gate_bytes<kFormat>(p.gate.cols);
+      const size_t shared = gate_bytes<kSharedFormat>(p.shared_down.cols);
+      const int tiles = p.used * ceil_div(p.gate.rows, kGateRows) + ceil_div(p.shared_down.rows, 16);
+      start(launch, chosen_and_shared_kernel<kFormat>, dim3(tiles, p.rows), kGemvThreads,
+            chosen > shared ? chosen : shared, p);
+    }
+  });
+  p.adds = true;
+  with_format(p.down.format, [&](auto format) {
+    constexpr Format kFormat = decltype(format)::value;
+    if constexpr (has_integer_codes(kFormat)) {
+      launch_down<kFormat, kFormat, true, false>(launch, p);
+    }
+  });
 }
 
 void experts_few_rows(const Launch& launch, const ExpertParams& p) {

@@ -89,7 +89,7 @@ bool can_multiply_many_rows(const DeviceWeight& w, int group_rows) {
          (w.format != Format::kF8 || w.scale_cols % 32 == 0);
 }
 
-int gemm_tile_rows(int rows_per_slice) { return rows_per_slice > 32 ? 128 : 32; }
+int gemm_tile_rows(int rows_per_slice) { return rows_per_slice > 64 ? 128 : 64; }
 
 int max_row_tiles(int pairs, int experts, int tile_rows) {
   const int full = ceil_div(pairs, tile_rows) + experts;

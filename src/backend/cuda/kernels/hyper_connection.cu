@@ -89,6 +89,72 @@ __global__ void __launch_bounds__(kMaxHc* kPartColumns) mix_part_kernel(const __
   }
 }
 
+constexpr int kManyRows = 128;     // rows of one block
+constexpr int kManyColumns = 512;  // of all streams together
+constexpr int kManyDepth = 32;     // columns in shared memory at a time
+constexpr int kManyMix = 24;       // mix products of four streams
+
+// The same sums for many rows: a thread has two rows and six products.
+__global__ void __launch_bounds__(256) mix_many_kernel(const __grid_constant__ HcParams p) {
+  __shared__ float zs[kManyRows][kManyDepth + 4];
+  __shared__ float fs[kManyMix][kManyDepth + 4];
+  wait_for_predecessor();
+  const int first_row = static_cast<int>(blockIdx.y) * kManyRows;
+  const int first_column = static_cast<int>(blockIdx.x) * kManyColumns;
+  const auto* fn = reinterpret_cast<const float*>(p.fn.codes);
+  const int pair = static_cast<int>(threadIdx.x) % 64;
+  const int group = static_cast<int>(threadIdx.x) / 64;
+  float sum[2][6] = {};
+  float square[2] = {};
+  for (int k = 0; k < kManyColumns; k += kManyDepth) {
+    __syncthreads();
+    for (int i = threadIdx.x; i < kManyRows * kManyDepth / 4; i += 256) {
+      const int r = i / (kManyDepth / 4);
+      const int d = i % (kManyDepth / 4) * 4;
+      const int row = min(first_row + r, p.rows - 1);
+      *reinterpret_cast<float4*>(&zs[r][d]) =
+          *reinterpret_cast<const float4*>(p.streams.data + row * p.streams.ld + first_column + k + d);
+    }
+    for (int i = threadIdx.x; i < kManyMix * kManyDepth / 4; i += 256) {
+      const int t = i / (kManyDepth / 4);
+      const int d = i % (kManyDepth / 4) * 4;
+      *reinterpret_cast<float4*>(&fs[t][d]) =
+          *reinterpret_cast<const float4*>(fn + static_cast<int64_t>(t) * p.fn.cols + first_column + k + d);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int d = 0; d < kManyDepth; d += 4) {
+      const float4 a = *reinterpret_cast<const float4*>(&zs[pair][d]);
+      const float4 b = *reinterpret_cast<const float4*>(&zs[pair + 64][d]);
+      if (group == 0) {
+        square[0] += a.x * a.x + a.y * a.y + a.z * a.z + a.w * a.w;
+        square[1] += b.x * b.x + b.y * b.y + b.z * b.z + b.w * b.w;
+      }
+#pragma unroll
+      for (int t = 0; t < 6; ++t) {
+        const float4 f = *reinterpret_cast<const float4*>(&fs[group * 6 + t][d]);
+        sum[0][t] += f.x * a.x + f.y * a.y + f.z * a.z + f.w * a.w;
+        sum[1][t] += f.x * b.x + f.y * b.y + f.z * b.z + f.w * b.w;
+      }
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = first_row + pair + 64 * h;
+    if (row >= p.rows) {
+      continue;
+    }
+    float* out = p.partials + static_cast<int64_t>(row) * (kManyMix + 1) * gridDim.x + blockIdx.x;
+#pragma unroll
+    for (int t = 0; t < 6; ++t) {
+      out[static_cast<int64_t>(group * 6 + t) * gridDim.x] = sum[h][t];
+    }
+    if (group == 0) {
+      out[static_cast<int64_t>(kManyMix) * gridDim.x] = square[h];
+    }
+  }
+}
+
 __device__ float sigmoid(float x) { return 1.0F / (1.0F + expf(-x)); }
 
 // One warp; m: the 16 coefficients of a 4 x 4 combination. Lane 4 j + k holds C[j][k]; lanes 16 to 31 repeat it.
@@ -369,6 +435,18 @@ __global__ void embed_int_kernel(int hc, StepView step, DeviceWeight table, View
 int hc_parts(int hidden) { return ceil_div(hidden, kPartColumns); }
 
 void hc_enter_rows(const Launch& launch, const HcParams& p) {
+  constexpr int kFewRows = 64;
+  const int columns = p.hc * p.hidden;
+  if (p.rows > kFewRows && !p.head && p.fn.format == Format::kF32 && p.fn.rows == kManyMix &&
+      columns % kManyColumns == 0 && columns / kManyColumns <= hc_parts(p.hidden)) {
+    if (p.exit_y.data != nullptr) {
+      hc_exit_rows(launch, p);
+    }
+    start(launch, mix_many_kernel, dim3(columns / kManyColumns, ceil_div(p.rows, kManyRows)), 256, 0, p);
+    start(launch, mix_finish_kernel, dim3(2, p.rows), kFinishThreads, static_cast<size_t>(p.hidden) * sizeof(float), p,
+          columns / kManyColumns);
+    return;
+  }
   const int parts = hc_parts(p.hidden);
   const int threads = p.hc * kPartColumns;
   const int mix = p.fn.rows;

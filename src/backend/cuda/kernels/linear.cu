@@ -45,19 +45,22 @@ __global__ void __launch_bounds__(1024)
   }
 }
 
-// P times R rows of the weight for each warp, T rows of x at a time. Tiles do not cross groups: a block reads one range
-// of columns.
-template <Format F, int T, int R, int P>
-__global__ void __launch_bounds__(kGemvThreads, T == 1 ? 4 : 1)
-    multiply_int_kernel(const __grid_constant__ ProductList list, int rows, QuantRows q) {
-  extern __shared__ uint4 shared_bytes[];
-  constexpr int kTileRows = kGemvThreads / kWarp * R * P;
-  __shared__ float results[kTileRows];
-  const int tile = blockIdx.x;
+__device__ int task_of(const ProductList& list, int tile) {
   int k = 0;
   while (tile >= list.first_tile[k + 1]) {
     ++k;
   }
+  return k;
+}
+
+// P times R rows of the weight for each warp, T rows of x at a time. Tiles do not cross groups: a block reads one range
+// of columns.
+template <Format F, int T, int R, int P>
+__device__ void multiply_int_tile(const ProductList& list, int tile, int rows, const QuantRows& q) {
+  extern __shared__ uint4 shared_bytes[];
+  constexpr int kTileRows = kGemvThreads / kWarp * R * P;
+  __shared__ float results[kTileRows];
+  const int k = task_of(list, tile);
   const ProductTask& task = list.tasks[k];
   const int group_rows = task.group_rows > 0 ? task.group_rows : task.w.rows;
   const int group_tiles = ceil_div(group_rows, kTileRows);
@@ -100,26 +103,25 @@ __global__ void __launch_bounds__(kGemvThreads, T == 1 ? 4 : 1)
   }
 }
 
-// kWholeBlock: the block's warps share one row, for matrices with few of them; otherwise each has a row of its own.
-template <Format F, int T, bool kWholeBlock>
-__global__ void __launch_bounds__(kFloatThreads)
-    multiply_float_kernel(const __grid_constant__ ProductList list, int rows, View<const float> x) {
+template <Format F, int T, int R, int P>
+__global__ void __launch_bounds__(kGemvThreads, T == 1 ? 4 : 1)
+    multiply_int_kernel(const __grid_constant__ ProductList list, int rows, QuantRows q) {
+  multiply_int_tile<F, T, R, P>(list, blockIdx.x, rows, q);
+}
+
+// kLanes: threads that share one row, a warp or the whole block (for matrices with few rows).
+template <Format F, int T, int kThreads, int kLanes>
+__device__ void multiply_float_tile(const ProductList& list, int tile, int rows, const View<const float>& x) {
   __shared__ float shared[32];
-  const int tile = blockIdx.x;
-  int k = 0;
-  while (tile >= list.first_tile[k + 1]) {
-    ++k;
-  }
+  const int k = task_of(list, tile);
   const ProductTask& task = list.tasks[k];
-  const int in_task = tile - list.first_tile[k];
-  const int row = kWholeBlock ? in_task : in_task * kFloatRows + static_cast<int>(threadIdx.x / kWarp);
+  const int row = (tile - list.first_tile[k]) * (kThreads / kLanes) + static_cast<int>(threadIdx.x) / kLanes;
   if (row >= task.w.rows) {
     wait_for_predecessor();
     return;
   }
   const int first_x = blockIdx.y * T;
-  FloatDots<F, T> dots(task.w, 0, row, kWholeBlock ? threadIdx.x : threadIdx.x % kWarp,
-                       kWholeBlock ? kFloatThreads : kWarp);
+  FloatDots<F, T> dots(task.w, 0, row, threadIdx.x % kLanes, kLanes);
   dots.start();
   wait_for_predecessor();
   let_successor_start();
@@ -128,16 +130,34 @@ __global__ void __launch_bounds__(kFloatThreads)
   dots.finish(in, x.ld, first_x, rows, sum);
 #pragma unroll
   for (int t = 0; t < T; ++t) {
-    const float v = kWholeBlock ? block_sum(sum[t], shared) : warp_sum(sum[t]);
-    if (threadIdx.x % (kWholeBlock ? kFloatThreads : kWarp) == 0 && first_x + t < rows) {
+    const float v = kLanes == kWarp ? warp_sum(sum[t]) : block_sum(sum[t], shared);
+    if (threadIdx.x % kLanes == 0 && first_x + t < rows) {
       task.y.data[(first_x + t) * task.y.ld + row] = v;
     }
   }
 }
 
-template <Format F, int T, int R, int P>
-void launch_int(const Launch& launch, ProductList& list, int rows, QuantRows q) {
-  constexpr int kTileRows = kGemvThreads / kWarp * R * P;
+template <Format F, int T, bool kWholeBlock>
+__global__ void __launch_bounds__(kFloatThreads)
+    multiply_float_kernel(const __grid_constant__ ProductList list, int rows, View<const float> x) {
+  multiply_float_tile<F, T, kFloatThreads, kWholeBlock ? kFloatThreads : kWarp>(list, blockIdx.x, rows, x);
+}
+
+// The blocks of `list` first, then those of `floats`.
+template <Format FFloat, int R, int P>
+__global__ void __launch_bounds__(kGemvThreads, 4)
+    multiply_mixed_kernel(const __grid_constant__ ProductList list, const __grid_constant__ ProductList floats,
+                          View<const float> x, QuantRows q) {
+  const int n = list.first_tile[list.n];
+  if (static_cast<int>(blockIdx.x) < n) {
+    multiply_int_tile<Format::kQ8_0, 1, R, P>(list, blockIdx.x, 1, q);
+  } else {
+    multiply_float_tile<FFloat, 1, kGemvThreads, kWarp>(floats, static_cast<int>(blockIdx.x) - n, 1, x);
+  }
+}
+
+template <int kTileRows>
+int count_tiles(ProductList& list) {
   int cols = 0;
   for (int i = 0; i < list.n; ++i) {
     const ProductTask& task = list.tasks[i];
@@ -145,6 +165,20 @@ void launch_int(const Launch& launch, ProductList& list, int rows, QuantRows q) 
     list.first_tile[i + 1] = list.first_tile[i] + task.w.rows / group_rows * ceil_div(group_rows, kTileRows);
     cols = task.w.cols > cols ? task.w.cols : cols;
   }
+  return cols;
+}
+
+int count_rows(const ProductList& list) {
+  int rows = 0;
+  for (int i = 0; i < list.n; ++i) {
+    rows += list.tasks[i].w.rows;
+  }
+  return rows;
+}
+
+template <Format F, int T, int R, int P>
+void launch_int(const Launch& launch, ProductList& list, int rows, QuantRows q) {
+  const int cols = count_tiles<kGemvThreads / kWarp * R * P>(list);
   const size_t bytes = StagedRows<F, T>::bytes(cols) + grid_bytes<F>();
   start(launch, multiply_int_kernel<F, T, R, P>, dim3(list.first_tile[list.n], ceil_div(rows, T)), kGemvThreads, bytes,
         list, rows, q);
@@ -155,7 +189,7 @@ template <Format F>
 void launch_int(const Launch& launch, ProductList& list, int rows, int weight_rows, QuantRows q) {
   if (rows > 1) {
     launch_int<F, kGemvBatch, 2, 1>(launch, list, rows, q);
-  } else if (weight_rows <= 16 * launch.multiprocessors) {
+  } else if (weight_rows <= 32 * launch.multiprocessors) {
     launch_int<F, 1, 1, 1>(launch, list, rows, q);
   } else if (list.tasks[0].w.cols <= 1024) {
     launch_int<F, 1, 2, 4>(launch, list, rows, q);
@@ -170,10 +204,108 @@ void launch_float(const Launch& launch, const ProductList& list, int rows, View<
         kFloatThreads, 0, list, rows, x);
 }
 
+constexpr int kSimtTile = 64;
+constexpr int kSimtDepth = 16;
+constexpr int kSimtThreads = 256;
+
+// 64 x 64 outputs a block, 4 x 4 a thread, float32 all through.
+__global__ void __launch_bounds__(kSimtThreads)
+    multiply_f32_kernel(const __grid_constant__ ProductTask task, int rows, View<const float> x) {
+  __shared__ float xs[kSimtDepth][kSimtTile + 4];
+  __shared__ float ws[kSimtDepth][kSimtTile + 4];
+  wait_for_predecessor();
+  const int first_row = static_cast<int>(blockIdx.y) * kSimtTile;
+  const int first_out = static_cast<int>(blockIdx.x) * kSimtTile;
+  const auto* w = reinterpret_cast<const float*>(task.w.codes);
+  const int load_row = static_cast<int>(threadIdx.x) / 4;
+  const int load_k = static_cast<int>(threadIdx.x) % 4 * 4;
+  const float* x_from = x.data + min(first_row + load_row, rows - 1) * x.ld + load_k;
+  const float* w_from = w + static_cast<int64_t>(min(first_out + load_row, task.w.rows - 1)) * task.w.cols + load_k;
+  const int r = static_cast<int>(threadIdx.x) / 16 * 4;
+  const int c = static_cast<int>(threadIdx.x) % 16 * 4;
+  float sum[4][4] = {};
+  float4 next_x = *reinterpret_cast<const float4*>(x_from);
+  float4 next_w = *reinterpret_cast<const float4*>(w_from);
+  for (int k = 0; k < task.w.cols; k += kSimtDepth) {
+    __syncthreads();
+    const float xv[4] = {next_x.x, next_x.y, next_x.z, next_x.w};
+    const float wv[4] = {next_w.x, next_w.y, next_w.z, next_w.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      xs[load_k + i][load_row] = xv[i];
+      ws[load_k + i][load_row] = wv[i];
+    }
+    __syncthreads();
+    if (k + kSimtDepth < task.w.cols) {
+      next_x = *reinterpret_cast<const float4*>(x_from + k + kSimtDepth);
+      next_w = *reinterpret_cast<const float4*>(w_from + k + kSimtDepth);
+    }
+#pragma unroll
+    for (int d = 0; d < kSimtDepth; ++d) {
+      const float4 a = *reinterpret_cast<const float4*>(&xs[d][r]);
+      const float4 b = *reinterpret_cast<const float4*>(&ws[d][c]);
+      const float av[4] = {a.x, a.y, a.z, a.w};
+      const float bv[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sum[i][j] += av[i] * bv[j];
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (first_row + r + i < rows && first_out + c + j < task.w.rows) {
+        task.y.data[(first_row + r + i) * task.y.ld + first_out + c + j] = sum[i][j];
+      }
+    }
+  }
+}
+
 }  // namespace
 
+bool can_multiply_many_f32_rows(const ProductTask& task, View<const float> x) {
+  return task.w.format == Format::kF32 && task.w.cols % kSimtDepth == 0 && x.ld % 4 == 0 && task.group_rows == 0;
+}
+
+void multiply_many_f32_rows(const Launch& launch, const ProductTask& task, int rows, View<const float> x) {
+  start(launch, multiply_f32_kernel, dim3(ceil_div(task.w.rows, kSimtTile), ceil_div(rows, kSimtTile)), kSimtThreads, 0,
+        task, rows, x);
+}
+
+bool can_multiply_mixed(Format integer, Format floating, int rows) {
+  return rows == 1 && integer == Format::kQ8_0 &&
+         (floating == Format::kF16 || floating == Format::kBF16 || floating == Format::kF32);
+}
+
+void multiply_mixed(const Launch& launch, ProductList list, ProductList floats, View<const float> x, QuantRows q) {
+  constexpr int kWarps = kGemvThreads / kWarp;
+  for (int i = 0; i < floats.n; ++i) {
+    floats.first_tile[i + 1] = floats.first_tile[i] + ceil_div(floats.tasks[i].w.rows, kWarps);
+  }
+  const bool few = count_rows(list) <= 32 * launch.multiprocessors;
+  const int cols = few ? count_tiles<kWarps>(list) : count_tiles<kWarps * 8>(list);
+  const dim3 grid(list.first_tile[list.n] + floats.first_tile[floats.n]);
+  const size_t bytes = StagedRows<Format::kQ8_0, 1>::bytes(cols);
+  const auto run = [&](auto* one, auto* eight) {
+    start(launch, few ? one : eight, grid, kGemvThreads, bytes, list, floats, x, q);
+  };
+  switch (floats.tasks[0].w.format) {
+    case Format::kF16:
+      return run(multiply_mixed_kernel<Format::kF16, 1, 1>, multiply_mixed_kernel<Format::kF16, 2, 4>);
+    case Format::kBF16:
+      return run(multiply_mixed_kernel<Format::kBF16, 1, 1>, multiply_mixed_kernel<Format::kBF16, 2, 4>);
+    default:
+      return run(multiply_mixed_kernel<Format::kF32, 1, 1>, multiply_mixed_kernel<Format::kF32, 2, 4>);
+  }
+}
+
 bool can_quantize_product(const DeviceWeight& w, int rows, int multiprocessors) {
-  return has_integer_codes(w.format) && rows == 1 && w.rows > 16 * multiprocessors && w.rows % kWarp == 0 &&
+  return has_integer_codes(w.format) && rows == 1 && w.rows > 32 * multiprocessors && w.rows % kWarp == 0 &&
          w.cols > 1024;
 }
 
@@ -191,10 +323,7 @@ void rms_norm_rows(const Launch& launch, int rows, int cols, float eps, const fl
 
 void multiply_few_rows(const Launch& launch, Format format, ProductList list, int rows, View<const float> x,
                        QuantRows q) {
-  int weight_rows = 0;
-  for (int i = 0; i < list.n; ++i) {
-    weight_rows += list.tasks[i].w.rows;
-  }
+  const int weight_rows = count_rows(list);
   const bool whole_block = weight_rows <= 8 * launch.multiprocessors;
   if (!has_integer_codes(format)) {
     for (int i = 0; i < list.n; ++i) {

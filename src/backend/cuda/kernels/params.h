@@ -78,8 +78,14 @@ void quantize_rows(const Launch& launch, int rows, View<const float> x, QuantRow
 // All tasks of one format; few rows. Integer formats read q, the others x.
 void multiply_few_rows(const Launch& launch, Format format, ProductList list, int rows, View<const float> x,
                        QuantRows q);
+// One row: the tasks of `list` are Q8_0, those of `floats` of one float format, and all go in one launch.
+[[nodiscard]] bool can_multiply_mixed(Format integer, Format floating, int rows);
+void multiply_mixed(const Launch& launch, ProductList list, ProductList floats, View<const float> x, QuantRows q);
 void rms_norm_rows(const Launch& launch, int rows, int cols, float eps, const float* gain, View<const float> x,
                    View<float> y, QuantRows q);
+// F32 weights, many rows.
+[[nodiscard]] bool can_multiply_many_f32_rows(const ProductTask& task, View<const float> x);
+void multiply_many_f32_rows(const Launch& launch, const ProductTask& task, int rows, View<const float> x);
 
 // --- gemm*.cu ----------------------------------------------------------------------------------------------------
 // Many rows, tensor cores: bf16 products of exactly decoded codes, float32 sums.
@@ -97,6 +103,7 @@ struct RowTile {
 
 struct GemmParams {
   DeviceWeight w = {};
+  ProductList list = {};        // instead of w and y: several products of one format, none of them grouped
   DeviceWeight up = {};         // gate-up only: w is the gate
   const uint16_t* x = nullptr;  // bf16
   int64_t ldx = 0;
@@ -116,6 +123,8 @@ struct GemmParams {
   float limit = 0.0F;
 };
 void gemm(const Launch& launch, const GemmParams& p);
+// p.list in one launch; its tiles are filled in.
+void gemm_list(const Launch& launch, GemmParams p);
 void gemm_gate_up(const Launch& launch, const GemmParams& p);
 [[nodiscard]] int gemm_tile_rows(int rows_per_slice);
 
@@ -279,6 +288,10 @@ struct RouteParams {
   View<float> weights = {};
 };
 void route_rows(const Launch& launch, const RouteParams& p);
+// The router's product and the choice in one launch. arrived: [rows], zeros, and zeros again afterwards.
+[[nodiscard]] bool can_score_and_route(const DeviceWeight& gate, int rows);
+void score_and_route_rows(const Launch& launch, const RouteParams& p, const DeviceWeight& gate, View<const float> x,
+                          int* arrived);
 
 struct ExpertParams {
   int rows = 0;
@@ -298,7 +311,12 @@ struct ExpertParams {
   View<float> hidden = {};  // [rows * (used + 1), stride]
   QuantRows hidden_q = {};
   View<float> y = {};
+  bool adds = false;  // to what y holds
 };
 void experts_few_rows(const Launch& launch, const ExpertParams& p);
+// Router and experts together: p.ids and p.weights are what the router writes.
+[[nodiscard]] bool can_route_with_shared(const DeviceWeight& gate, const ExpertParams& p);
+void route_with_experts(const Launch& launch, const RouteParams& route, const DeviceWeight& gate, ExpertParams p,
+                        int* arrived);
 
 }  // namespace fathom::cuda

@@ -72,16 +72,25 @@ __device__ void repack_q3_k(const uint8_t* from, uint8_t* codes, uint8_t* high, 
   copy_bytes(supers + 2 * i, from + 108, 2);
 }
 
-// The eighth sign of eight values becomes a stored one; the scale moves to a plane of its own.
+// The eighth sign of eight values becomes a stored one; the scale moves to a plane of its own. Signs are laid out so
+// that a shift by k brings those of values 4 k to 4 k + 3 to the tops of the word's bytes.
 __device__ void repack_iq2_xxs(const uint8_t* from, uint8_t* codes, uint8_t* scales, uint8_t* supers, int64_t i) {
   copy_bytes(supers + 2 * i, from, 2);
   for (int s = 0; s < 8; ++s) {
     const uint8_t* sub = from + 2 + 8 * s;
     const unsigned word = sub[4] | sub[5] << 8 | sub[6] << 16 | static_cast<unsigned>(sub[7]) << 24;
     copy_bytes(codes + 64 * i + 8 * s, sub, 4);
+    unsigned signs = 0;  // bit v: value v
     for (int g = 0; g < 4; ++g) {
       const unsigned seven = (word >> (7 * g)) & 0x7F;
-      codes[64 * i + 8 * s + 4 + g] = static_cast<uint8_t>(seven | (__popc(seven) & 1) << 7);
+      signs |= (seven | (__popc(seven) & 1U) << 7) << (8 * g);
+    }
+    for (int j = 0; j < 4; ++j) {
+      unsigned byte = 0;
+      for (int k = 0; k < 8; ++k) {
+        byte |= ((signs >> (4 * k + j)) & 1U) << (7 - k);
+      }
+      codes[64 * i + 8 * s + 4 + j] = static_cast<uint8_t>(byte);
     }
     if (s % 2 == 1) {
       const unsigned before = (sub[-1] >> 4) & 0xF;
