@@ -14,26 +14,13 @@
 #include "core/printable.h"
 #include "gguf/gguf_file.h"
 #include "model/config_reader.h"
+#include "weights/weight_size.h"
 #include "weights/weight_source.h"
 
 namespace fathom::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-uint64_t n_elements(const Weight& w) {
-  return static_cast<uint64_t>(w.out_dim) * static_cast<uint64_t>(w.in_dim) * static_cast<uint64_t>(w.count());
-}
-
-// Bytes in the file, scales included.
-uint64_t n_bytes(const Weight& w) {
-  uint64_t slice = dtype_row_bytes(w.dtype, w.in_dim) * static_cast<uint64_t>(w.out_dim);
-  if (w.scale_rows > 0) {
-    const auto blocks = [](int n, int block) { return static_cast<uint64_t>((n + block - 1) / block); };
-    slice += blocks(w.out_dim, w.scale_rows) * blocks(w.in_dim, w.scale_cols);
-  }
-  return slice * static_cast<uint64_t>(w.count());
-}
 
 Json shape_of(const Weight& w) {
   Json shape = Json::array();
@@ -57,8 +44,8 @@ Json describe_types(const WeightSource& source) {
   for (const Weight& w : source.tensors()) {
     Total& total = totals[w.dtype];
     ++total.tensors;
-    total.elements += n_elements(w);
-    total.bytes += n_bytes(w);
+    total.elements += weight_elements(w);
+    total.bytes += weight_bytes(w);
   }
   Json types = Json::array();
   for (const auto& [dtype, total] : totals) {
@@ -74,7 +61,7 @@ Json describe_tensors(const WeightSource& source) {
   Json tensors = Json::array();
   for (const Weight& w : source.tensors()) {
     tensors.push_back(
-        {{"name", w.name}, {"type", dtype_info(w.dtype).name}, {"shape", shape_of(w)}, {"bytes", n_bytes(w)}});
+        {{"name", w.name}, {"type", dtype_info(w.dtype).name}, {"shape", shape_of(w)}, {"bytes", weight_bytes(w)}});
   }
   return tensors;
 }
@@ -156,8 +143,8 @@ Json describe(const InspectOptions& options, const WeightSource& source) {
   uint64_t bytes = 0;
   for (const Weight& w : source.tensors()) {
     const bool is_table = w.dtype == DType::kI32 || w.dtype == DType::kI64;
-    parameters += is_table ? 0 : n_elements(w);
-    bytes += n_bytes(w);
+    parameters += is_table ? 0 : weight_elements(w);
+    bytes += weight_bytes(w);
   }
   Json report{{"path", source.path()},           {"format", source.gguf() != nullptr ? "gguf" : "safetensors"},
               {"name", printable(config.name)},  {"tensors", source.tensors().size()},

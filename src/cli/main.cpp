@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/bench.h"
 #include "cli/chat.h"
 #include "cli/convert.h"
 #include "cli/exit_code.h"
@@ -63,6 +64,8 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                            {"reference", BackendKind::kReference},
                            {"cpu", BackendKind::kCpu},
                            {"cuda", BackendKind::kCuda}});
+  app.add_option("--isa", options.isa, "instructions that the cpu backend uses (default: the best it can)")
+      ->check(CLI::IsMember({"scalar", "avx2", "avx512", "amx"}));
   app.add_option("--threads", options.threads, "default: as many as this process may use")->check(kPositive);
   add_cache_options(app, options.activation_sim, options.kv_type);
 }
@@ -194,14 +197,14 @@ std::string type_names() {
 }
 
 // Type names count in upper and lower case.
-void add_type(CLI::App& app, const std::string& name, std::optional<DType>& type, const std::string& help) {
+CLI::Option* add_type(CLI::App& app, const std::string& name, std::optional<DType>& type, const std::string& help) {
   const auto parse = [name, &type](const std::string& text) {
     type = dtype_from_name(text);
     if (!type || std::ranges::count(convertible_types(), *type) == 0) {
       throw CLI::ValidationError(name, fmt::format("{} is not one of {}", text, type_names()));
     }
   };
-  app.add_option_function<std::string>(name, parse, help)->type_name("TYPE");
+  return app.add_option_function<std::string>(name, parse, help)->type_name("TYPE");
 }
 
 void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
@@ -225,12 +228,13 @@ void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
   sub->callback([&] { command = [&] { return convert(options); }; });
 }
 
-void add_synthetic_types(CLI::App& app, SyntheticOptions& options) {
-  app.add_option("--experts", options.experts, "types of the routed experts: gate and up, or gate and up / down")
-      ->type_name("T[/T]")
-      ->capture_default_str();
-  add_type(app, "--rest", options.rest, "other matrices; default: Q8_0, compressors and embedding F16");
-  app.add_option("--layers", options.layers, "the first N layers only")->check(kPositive);
+std::vector<CLI::Option*> add_synthetic_types(CLI::App& app, SyntheticOptions& options) {
+  return {
+      app.add_option("--experts", options.experts, "types of the routed experts: gate and up, or gate and up / down")
+          ->type_name("T[/T]")
+          ->capture_default_str(),
+      add_type(app, "--rest", options.rest, "other matrices; default: Q8_0, compressors and embedding F16"),
+      app.add_option("--layers", options.layers, "the first N layers only")->check(kPositive)};
 }
 
 void add_synth(CLI::App& app, SynthOptions& options, Command& command) {
@@ -239,6 +243,34 @@ void add_synth(CLI::App& app, SynthOptions& options, Command& command) {
   sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
   add_synthetic_types(*sub, options.model);
   sub->callback([&] { command = [&] { return synth(options); }; });
+}
+
+void add_bench(CLI::App& app, BenchOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("bench", "Measure the speed of a model");
+  add_model_options(*sub, options.model);
+  CLI::Option* synthetic =
+      sub->add_option("--synthetic", options.synthetic.shape, "no model, but random weights: tiny, mid, flash or pro")
+          ->type_name("SPEC")
+          ->excludes("--model");
+  for (CLI::Option* option : add_synthetic_types(*sub, options.synthetic)) {
+    option->needs(synthetic);
+  }
+  sub->add_option("--prompt", options.prompts, "tokens of the prompts to process; 0: none")
+      ->delimiter(',')
+      ->type_name("N[,N...]")
+      ->check(kNotNegative)
+      ->capture_default_str();
+  const auto add_number = [&](const char* name, int& number, const CLI::Validator& validator, const char* help) {
+    sub->add_option(name, number, help)->check(validator)->capture_default_str();
+  };
+  add_number("--gen", options.gen, kNotNegative, "tokens to decode; 0: none");
+  add_number("--depth", options.depth, kNotNegative, "positions before prompt and decoding");
+  add_number("--seqs", options.seqs, kPositive, "sequences that decode together");
+  add_number("--chunk", options.chunk, kPositive, "tokens of a prompt in one step");
+  add_number("--repeat", options.repeat, kPositive, "runs; the median and the best are shown");
+  sub->add_flag("--profile", options.profile, "time, bytes and rate of every op");
+  sub->add_flag("--json", options.json);
+  sub->callback([&] { command = [&] { return bench(options); }; });
 }
 
 // One line on stderr, whatever the text holds.
@@ -264,6 +296,7 @@ int parse_and_run(int argc, char** argv) {
   RenderOptions render_options;
   ConvertOptions convert_options;
   SynthOptions synth_options;
+  BenchOptions bench_options;
   Command command;
   add_run(app, run_options, command);
   add_chat(app, chat_options, command);
@@ -275,6 +308,7 @@ int parse_and_run(int argc, char** argv) {
   add_render(app, render_options, command);
   add_convert(app, convert_options, command);
   add_synth(app, synth_options, command);
+  add_bench(app, bench_options, command);
 
   try {
     app.parse(argc, argv);

@@ -12,13 +12,20 @@ KvType default_kv_type(BackendKind backend, bool activation_sim) noexcept {
   return backend != BackendKind::kReference && activation_sim ? KvType::kPacked : KvType::kF32;
 }
 
+BackendOptions backend_options(const ModelOptions& options) {
+  BackendOptions backend;
+  backend.kind = options.backend;
+  backend.isa = options.isa;
+  backend.threads = options.threads;
+  backend.cache.activation_sim = options.activation_sim;
+  backend.cache.kv_type = options.kv_type.value_or(default_kv_type(options.backend, options.activation_sim));
+  return backend;
+}
+
 RunnerConfig runner_config(const ModelOptions& options) {
   RunnerConfig config;
   config.model_path = model_path(options.model);
-  config.backend.kind = options.backend;
-  config.backend.threads = options.threads;
-  config.backend.cache.activation_sim = options.activation_sim;
-  config.backend.cache.kv_type = options.kv_type.value_or(default_kv_type(options.backend, options.activation_sim));
+  config.backend = backend_options(options);
   return config;
 }
 

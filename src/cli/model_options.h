@@ -11,6 +11,7 @@ namespace fathom::cli {
 struct ModelOptions {
   std::string model;  // empty: the bundled one
   BackendKind backend = BackendKind::kAuto;
+  std::string isa;  // cpu: a kernel table by name; empty: the best
   int threads = 0;  // 0: as many as this process may use
   bool activation_sim = true;
   std::optional<KvType> kv_type;  // unset: what suits the backend
@@ -22,6 +23,8 @@ struct ModelOptions {
 // How cached rows are stored when nobody says: packed where that loses nothing but bits of the rotary dims, and in
 // float32 on the reference backend.
 [[nodiscard]] KvType default_kv_type(BackendKind backend, bool activation_sim) noexcept;
+
+[[nodiscard]] BackendOptions backend_options(const ModelOptions& options);
 
 // Throws Error kIo when there is no model.
 [[nodiscard]] RunnerConfig runner_config(const ModelOptions& options);

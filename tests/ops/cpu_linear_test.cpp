@@ -147,7 +147,8 @@ std::vector<DType> weight_types() {
 
 bool narrows_activations(DType t) {
   return t == DType::kQ8_0 || t == DType::kQ4_0 || t == DType::kQ4_1 || t == DType::kQ4_K || t == DType::kIQ4_NL ||
-         t == DType::kIQ4_XS || t == DType::kQ2_K || t == DType::kIQ2_XXS || t == DType::kMXFP4 || t == DType::kF4_E2M1;
+         t == DType::kIQ4_XS || t == DType::kQ3_K || t == DType::kQ5_K || t == DType::kQ6_K || t == DType::kIQ3_XXS ||
+         t == DType::kQ2_K || t == DType::kIQ2_XXS || t == DType::kMXFP4 || t == DType::kF4_E2M1;
 }
 
 struct Case {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels.h"
+#include "core/scalar.h"
 #include "weights/blocks.h"
 #include "weights/dequantize.h"
 #include "weights/iq_grids.h"
@@ -39,17 +40,33 @@ PanelFormat format_of(DType dtype) {
     case DType::kQ2_K:
       return {PanelCode::kTwoBit, PanelScale::kSuperPair};
     case DType::kIQ2_XXS:
-      return {.code = PanelCode::kGrid, .scale = PanelScale::kGridScale, .grid = kIq2XxsGrid.front().data()};
+      return {.code = PanelCode::kGrid,
+              .scale = PanelScale::kGridScale,
+              .factor = 0.25F,
+              .grid = kIq2XxsGrid.front().data()};
+    case DType::kIQ3_XXS:
+      return {.code = PanelCode::kGrid4,
+              .scale = PanelScale::kGridScale,
+              .factor = 0.5F,
+              .grid = kIq3XxsGrid.front().data()};
+    case DType::kQ3_K:
+      return {PanelCode::kThreeBit, PanelScale::kSuperHalves};
+    case DType::kQ5_K:
+      return {PanelCode::kFiveBit, PanelScale::kSuperMin};
+    case DType::kQ6_K:
+      return {PanelCode::kSixBit, PanelScale::kSuperHalves};
     case DType::kBF16:
       return {PanelCode::kBF16, PanelScale::kNone};
     case DType::kF16:
       return {PanelCode::kF16, PanelScale::kNone};
+    case DType::kF8_E4M3:
+      return {PanelCode::kE4M3, PanelScale::kNone};
     default:
       return {PanelCode::kF32, PanelScale::kNone};
   }
 }
 
-// Codes of one block of one row, in column order: bytes (kQ8), nibbles, or two bits.
+// Codes of one block of one row, in column order: bytes (kQ8), or the two to six bits of the other formats.
 using Codes = std::array<uint8_t, kBlockColumns>;
 
 void halves(const uint8_t* qs, Codes& codes) {
@@ -99,6 +116,35 @@ Codes block_codes(DType dtype, const std::byte* row, int b) {
       }
       break;
     }
+    case DType::kQ3_K: {
+      const auto block = load_block<BlockQ3_K>(row, super);
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        const int low = block.qs[static_cast<size_t>(sub / 4 * kBlockColumns) + j] >> (sub % 4 * 2) & 3;
+        codes[j] = static_cast<uint8_t>(low | (block.hmask[j] >> sub & 1) << 2);
+      }
+      break;
+    }
+    case DType::kQ5_K: {
+      const auto block = load_block<BlockQ5_K>(row, super);
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        const uint8_t byte = block.qs[static_cast<size_t>(sub / 2 * kBlockColumns) + j];
+        const int low = sub % 2 == 0 ? byte & 0xF : byte >> 4;
+        codes[j] = static_cast<uint8_t>(low | (block.qh[j] >> sub & 1) << 4);
+      }
+      break;
+    }
+    case DType::kQ6_K: {
+      // Value 128 h + 64 n + j (j < 64): nibble n of ql[64 h + j]; its upper bits: 2 (index within 128) / 32 of qh.
+      const auto block = load_block<BlockQ6_K>(row, super);
+      for (size_t j = 0; j < kBlockColumns; ++j) {
+        const int within = sub % 4 * kBlockColumns + static_cast<int>(j);
+        const uint8_t byte = block.ql[sub / 4 * 64 + within % 64];
+        const int low = within < 64 ? byte & 0xF : byte >> 4;
+        codes[j] =
+            static_cast<uint8_t>(low | (block.qh[static_cast<size_t>(sub / 4 * 32) + j] >> (sub % 4 * 2) & 3) << 4);
+      }
+      break;
+    }
     case DType::kF4_E2M1:
       for (size_t j = 0; j < kBlockColumns; ++j) {
         const auto byte = static_cast<uint8_t>(row[static_cast<size_t>(b * kBlockColumns / 2) + j / 2]);
@@ -112,6 +158,11 @@ Codes block_codes(DType dtype, const std::byte* row, int b) {
 }
 
 void store_half(std::byte* out, int lane, uint16_t h) { std::memcpy(out + 2 * lane, &h, sizeof h); }
+
+// Nibble of lanes l and l + 8 share a byte.
+void store_lane_nibble(std::byte* out, int lane, uint8_t nibble) {
+  out[lane % 8] |= std::byte{lane < 8 ? nibble : static_cast<uint8_t>(nibble << 4)};
+}
 
 // Scales of one row's block b into the panel; `after` follows the block's codes, `header` is its super-block's.
 void store_scales(DType dtype, const std::byte* row, const std::byte* e8m0, int b, int lane, std::byte* after,
@@ -163,12 +214,42 @@ void store_scales(DType dtype, const std::byte* row, const std::byte* e8m0, int 
       }
       return;
     }
+    case DType::kQ3_K: {
+      const auto block = load_block<BlockQ3_K>(row, super);
+      store_half(header, lane, block.d);
+      for (int h = 0; h < 2; ++h) {
+        const auto scale = static_cast<int8_t>(q3_k_scale(block.scales, 2 * sub + h));
+        header[2 * kLanes + (2 * sub + h) * kLanes + lane] = static_cast<std::byte>(scale);
+      }
+      return;
+    }
+    case DType::kQ6_K: {
+      const auto block = load_block<BlockQ6_K>(row, super);
+      store_half(header, lane, block.d);
+      for (int h = 0; h < 2; ++h) {
+        header[2 * kLanes + (2 * sub + h) * kLanes + lane] = static_cast<std::byte>(block.scales[2 * sub + h]);
+      }
+      return;
+    }
+    case DType::kQ5_K: {
+      const auto block = load_block<BlockQ5_K>(row, super);
+      const ScaleMin s = k_scale_min(block.scales, sub);
+      store_half(header, lane, block.d);
+      store_half(header + 2 * kLanes, lane, block.dmin);
+      std::byte* scales = header + 4 * kLanes + sub * kLanes;
+      scales[lane] = static_cast<std::byte>(s.scale);
+      scales[kSuperBlocks * kLanes + lane] = static_cast<std::byte>(s.min);
+      return;
+    }
     case DType::kIQ2_XXS: {
       const auto block = load_block<BlockIQ2_XXS>(row, super);
       store_half(header, lane, block.d);
-      const auto scale = static_cast<uint8_t>(block.qs[4 * sub + 3] >> 12);
-      after[lane % 8] |= std::byte{lane < 8 ? scale : static_cast<uint8_t>(scale << 4)};
-      return;
+      return store_lane_nibble(after, lane, static_cast<uint8_t>(block.qs[4 * sub + 3] >> 12));
+    }
+    case DType::kIQ3_XXS: {
+      const auto block = load_block<BlockIQ3_XXS>(row, super);
+      store_half(header, lane, block.d);
+      return store_lane_nibble(after, lane, static_cast<uint8_t>(block.signs[4 * sub + 3] >> 4));
     }
     default:
       return;
@@ -180,44 +261,87 @@ void store_codes(PanelCode code, const Codes& codes, int lane, std::byte* block)
     const int group = c / 4;
     const int at = lane * 4 + c % 4;
     const uint8_t value = codes[static_cast<size_t>(c)];
+    const auto two_bits = [&](std::byte* planes, int bits) {
+      planes[group / 4 * kGroupBytes + at] |= static_cast<std::byte>((bits & 3) << (group % 4 * 2));
+    };
+    const auto nibble = [&](int bits) {
+      block[group % 4 * kGroupBytes + at] |= static_cast<std::byte>(group < 4 ? bits & 0xF : (bits & 0xF) << 4);
+    };
+    const auto mask_bit = [&](std::byte* masks, int bit) {
+      masks[8 * group + at / 8] |= static_cast<std::byte>(bit << (at % 8));
+    };
     switch (code) {
       case PanelCode::kQ8:
         block[group * kGroupBytes + at] = std::byte{value};
         break;
       case PanelCode::kTwoBit:
-        block[group / 4 * kGroupBytes + at] |= static_cast<std::byte>(value << (group % 4 * 2));
+        two_bits(block, value);
+        break;
+      case PanelCode::kThreeBit:
+        two_bits(block, value);
+        mask_bit(block + kTwoBitBlockBytes, value >> 2);
+        break;
+      case PanelCode::kFiveBit:
+        nibble(value);
+        mask_bit(block + kNibbleBlockBytes, value >> 4);
+        break;
+      case PanelCode::kSixBit:
+        nibble(value);
+        two_bits(block + kNibbleBlockBytes, value >> 4);
         break;
       default:
-        block[group % 4 * kGroupBytes + at] |= static_cast<std::byte>(group < 4 ? value : value << 4);
+        nibble(value);
     }
   }
 }
 
-// Grid indices and signs of one block of one row of IQ2_XXS.
-void store_grid(const std::byte* row, int b, int lane, std::byte* block) {
-  const auto source = load_block<BlockIQ2_XXS>(row, b / kSuperBlocks);
-  const uint16_t* words = source.qs + b % kSuperBlocks * 4;
-  const unsigned signs = words[2] | static_cast<unsigned>(words[3]) << 16;
+// Signs of eight values (columns 8 i and on) of one lane, into the masks of groups 2 i and 2 i + 1.
+void store_signs(uint8_t signs, int i, int lane, std::byte* masks) {
+  for (int half = 0; half < 2; ++half) {
+    std::byte& byte = masks[8 * (2 * i + half) + lane / 2];
+    const auto nibble = static_cast<uint8_t>(signs >> (4 * half) & 0xF);
+    byte |= std::byte{lane % 2 == 0 ? nibble : static_cast<uint8_t>(nibble << 4)};
+  }
+}
+
+// Grid indices and signs of one block of one row.
+void store_grid(DType dtype, const std::byte* row, int b, int lane, std::byte* block) {
+  const int super = b / kSuperBlocks;
+  const int sub = b % kSuperBlocks;
+  if (dtype == DType::kIQ2_XXS) {
+    const auto source = load_block<BlockIQ2_XXS>(row, super);
+    const uint16_t* words = source.qs + 4 * sub;
+    const unsigned signs = words[2] | static_cast<unsigned>(words[3]) << 16;
+    for (int i = 0; i < 4; ++i) {
+      block[i * kLanes + lane] = static_cast<std::byte>(words[i / 2] >> (i % 2 * 8) & 0xFF);
+      store_signs(even_signs(signs >> (7 * i) & 0x7FU), i, lane, block + 4 * kLanes);
+    }
+    return;
+  }
+  const auto source = load_block<BlockIQ3_XXS>(row, super);
+  uint32_t signs = 0;
+  std::memcpy(&signs, source.signs + 4 * sub, sizeof signs);
+  for (int i = 0; i < 8; ++i) {
+    block[i * kLanes + lane] = std::byte{source.qs[8 * sub + i]};
+  }
   for (int i = 0; i < 4; ++i) {
-    block[i * kLanes + lane] = static_cast<std::byte>(words[i / 2] >> (i % 2 * 8) & 0xFF);
-    const uint8_t bits = even_signs(signs >> (7 * i) & 0x7FU);
-    for (int half = 0; half < 2; ++half) {
-      // Four bits a lane in a mask of 64.
-      std::byte& byte = block[4 * kLanes + 8 * (2 * i + half) + lane / 2];
-      const auto nibble = static_cast<uint8_t>(bits >> (4 * half) & 0xF);
-      byte |= std::byte{lane % 2 == 0 ? nibble : static_cast<uint8_t>(nibble << 4)};
-    }
+    store_signs(even_signs(signs >> (7 * i) & 0x7FU), i, lane, block + 8 * kLanes);
   }
 }
 
-// Types that are used as the file has them, one or two bytes or four an element.
-bool is_float(DType dtype) { return dtype_info(dtype).is_float; }
+// Weights whose elements are used as the file has them, one, two or four bytes each. FP8 with other than the official
+// tiles of 128 x 128 is expanded instead.
+bool keeps_elements(const Weight& w) {
+  return dtype_info(w.dtype).is_float ||
+         (w.dtype == DType::kF8_E4M3 && w.scale_rows == kE4M3Columns && w.scale_cols == kE4M3Columns);
+}
 
 }  // namespace
 
 PackedMatrix::PackedMatrix(const Weight& weight, ThreadPool& pool)
     : weight_(weight), format_(format_of(weight.dtype)), panel_bytes_(format_.panel_bytes(weight.in_dim)) {
-  if (!format_.quantised() && !is_float(weight.dtype)) {
+  if (!format_.quantised() && !keeps_elements(weight)) {
+    format_ = {PanelCode::kF32, PanelScale::kNone};
     return;
   }
   const int64_t all = static_cast<int64_t>(weight.count()) * panels();
@@ -232,13 +356,16 @@ PackedMatrix::PackedMatrix(const Weight& weight, ThreadPool& pool)
 
 void PackedMatrix::pack_panel(int slice, int index, std::byte* out) const {
   std::memset(out, 0, panel_bytes_);
+  if (format_.code == PanelCode::kE4M3) {
+    pack_scales(slice, index, out + static_cast<size_t>(weight_.in_dim) * kLanes);
+  }
   const WeightSlice& source = weight_.slices[static_cast<size_t>(slice)];
   const size_t row_bytes = dtype_row_bytes(weight_.dtype, weight_.in_dim);
   for (int lane = 0; lane < lanes(index); ++lane) {
     const auto row_index = static_cast<size_t>(index * kLanes + lane);
     const std::byte* row = source.codes + row_index * row_bytes;
     if (!format_.quantised()) {
-      const size_t element = format_.code == PanelCode::kF32 ? 4 : 2;
+      const size_t element = dtype_row_bytes(weight_.dtype, 1);
       for (size_t k = 0; k < static_cast<size_t>(weight_.in_dim); ++k) {
         std::memcpy(out + (k * kLanes + static_cast<size_t>(lane)) * element, row + k * element, element);
       }
@@ -248,13 +375,24 @@ void PackedMatrix::pack_panel(int slice, int index, std::byte* out) const {
         source.scales == nullptr ? nullptr : source.scales + row_index * static_cast<size_t>(blocks());
     for (int b = 0; b < blocks(); ++b) {
       std::byte* block = out + format_.block_offset(b);
-      if (format_.code == PanelCode::kGrid) {
-        store_grid(row, b, lane, block);
+      if (format_.code == PanelCode::kGrid || format_.code == PanelCode::kGrid4) {
+        store_grid(weight_.dtype, row, b, lane, block);
       } else {
         store_codes(format_.code, block_codes(weight_.dtype, row, b), lane, block);
       }
       store_scales(weight_.dtype, row, e8m0, b, lane, block + format_.code_bytes(), out + format_.header_offset(b));
     }
+  }
+}
+
+// One scale for every 128 columns: the 16 rows of a panel lie in one tile of 128.
+void PackedMatrix::pack_scales(int slice, int index, std::byte* out) const {
+  const int per_row = (weight_.in_dim + kE4M3Columns - 1) / kE4M3Columns;
+  const std::byte* scales = weight_.slices[static_cast<size_t>(slice)].scales +
+                            static_cast<ptrdiff_t>(index * kLanes / kE4M3Columns) * per_row;
+  for (int i = 0; i < per_row; ++i) {
+    const float scale = e8m0_to_f32(static_cast<uint8_t>(scales[i]));
+    std::memcpy(out + static_cast<size_t>(i) * sizeof scale, &scale, sizeof scale);
   }
 }
 

@@ -40,6 +40,7 @@ class PackedMatrix {
 
  private:
   void pack_panel(int slice, int index, std::byte* out) const;
+  void pack_scales(int slice, int index, std::byte* out) const;
 
   Weight weight_;
   PanelFormat format_;

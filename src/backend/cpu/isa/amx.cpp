@@ -43,13 +43,10 @@ struct Expanded {
 template <PanelCode C, PanelScale S>
 void expand(const QuantProduct& p, const Expanded& out) {
   const PanelFormat& f = p.format;
-  const __m512i values = C == PanelCode::kNibble
-                             ? _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)))
-                             : _mm512_setzero_si512();
   for (int b = 0; b < p.n_blocks; ++b) {
     const std::byte* block = p.panel + f.block_offset(b);
     __m512i w[8];
-    load_codes<C>(f, block, values, w);
+    load_codes<C>(f, block, w);
     for (int g = 0; g < 8; ++g) {
       _mm512_store_si512(out.codes + b * kQ8BlockBytes + g * kGroupBytes, w[g]);
     }
@@ -129,32 +126,6 @@ void multiply_tile(const QuantProduct& p, const Expanded& w) {
   }
 }
 
-void expand_any(const QuantProduct& p, const Expanded& out) {
-  if (p.format.code == PanelCode::kQ8) {
-    return expand<PanelCode::kQ8, PanelScale::kHalf>(p, out);
-  }
-  if (p.format.code == PanelCode::kTwoBit) {
-    return expand<PanelCode::kTwoBit, PanelScale::kSuperPair>(p, out);
-  }
-  if (p.format.code == PanelCode::kGrid) {
-    return expand<PanelCode::kGrid, PanelScale::kGridScale>(p, out);
-  }
-  switch (p.format.scale) {
-    case PanelScale::kHalf:
-      return expand<PanelCode::kNibble, PanelScale::kHalf>(p, out);
-    case PanelScale::kHalfMin:
-      return expand<PanelCode::kNibble, PanelScale::kHalfMin>(p, out);
-    case PanelScale::kPower:
-      return expand<PanelCode::kNibble, PanelScale::kPower>(p, out);
-    case PanelScale::kSuper:
-      return expand<PanelCode::kNibble, PanelScale::kSuper>(p, out);
-    case PanelScale::kSuperMin:
-      return expand<PanelCode::kNibble, PanelScale::kSuperMin>(p, out);
-    default:
-      return;
-  }
-}
-
 void quant_panel(const QuantPanelProduct& p) noexcept {
   if (p.n_rows < kFewRows) {
     return quant_tile(tile_at(p, 0));
@@ -164,14 +135,16 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
   w.codes = reinterpret_cast<int8_t*>(p.workspace);
   w.scales = reinterpret_cast<float*>(p.workspace + n * kQ8BlockBytes);
   w.offsets = w.scales + 2 * n * kLanes;
-  expand_any(p.first, w);
+  with_format(p.first.format, [&]<PanelCode C, PanelScale S>() { expand<C, S>(p.first, w); });
   const bool halves = has_halves(p.first.format.scale);
   const bool offsets = has_offset(p.first.format.scale);
   configure_tiles(halves ? kBlockColumns / 2 : kBlockColumns);
   for (int tile = 0; tile * kTileRows < p.n_rows; ++tile) {
     const QuantProduct q = tile_at(p, tile);
-    if (halves) {
+    if (halves && offsets) {
       multiply_tile<true, true>(q, w);
+    } else if (halves) {
+      multiply_tile<false, true>(q, w);
     } else if (offsets) {
       multiply_tile<true, false>(q, w);
     } else {
@@ -184,7 +157,8 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
 }  // namespace
 
 const CpuKernels& kernels_amx() noexcept {
-  static const CpuKernels table = {"amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
+  static const CpuKernels table = {
+      "amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
   return table;
 }
 

@@ -58,12 +58,17 @@ Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byt
       return {_mm256_mul_ps(half8(header + 2 * lane), _mm256_cvtepi32_ps(s)),
               _mm256_xor_ps(min, _mm256_set1_ps(-0.0F))};
     }
+    case PanelScale::kSuperHalves: {
+      const std::byte* header = panel + f.header_offset(b);
+      const __m256i s =
+          _mm256_cvtepi8_epi32(bytes8(header + 2 * kLanes + (b % kSuperBlocks * 2 + part) * kLanes + lane));
+      return {_mm256_mul_ps(half8(header + 2 * lane), _mm256_cvtepi32_ps(s)), none};
+    }
     case PanelScale::kGridScale: {
       const __m128i pair = bytes8(after);
       const __m128i nibbles = _mm_and_si128(half == 0 ? pair : _mm_srli_epi16(pair, 4), _mm_set1_epi8(0xF));
       const __m256 s = _mm256_add_ps(_mm256_set1_ps(0.5F), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(nibbles)));
-      return {_mm256_mul_ps(half8(panel + f.header_offset(b) + 2 * lane), _mm256_mul_ps(s, _mm256_set1_ps(0.25F))),
-              none};
+      return {_mm256_mul_ps(half8(panel + f.header_offset(b) + 2 * lane), _mm256_mul_ps(s, factor)), none};
     }
     case PanelScale::kNone:
       break;
@@ -71,39 +76,71 @@ Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byt
   return {none, none};
 }
 
-// Magnitudes of one group from the grid, eight lanes of four columns, with their signs.
-__m256i grid_codes(const PanelFormat& f, const std::byte* block, int group, int half) {
-  const std::byte* indices = block + group / 2 * kLanes + half * kHalfLanes;
-  const __m256i index = _mm256_cvtepu8_epi32(bytes8(indices));
-  const __m256i dword = _mm256_add_epi32(_mm256_add_epi32(index, index), _mm256_set1_epi32(group % 2));
-  const __m256i magnitude = _mm256_i32gather_epi32(reinterpret_cast<const int*>(f.grid), dword, 4);
-  int32_t signs;
-  __builtin_memcpy(&signs, block + 4 * kLanes + 8 * group + 4 * half, sizeof signs);
-  // Byte i of the mask takes bit i: spread the four bytes over eight bytes each, then test one bit of each.
+// All ones in the bytes whose bit is set in the half of a group's mask.
+__m256i spread_mask(const std::byte* masks, int group, int half) {
+  int32_t bits;
+  __builtin_memcpy(&bits, masks + 8 * group + 4 * half, sizeof bits);
   const __m256i spread = _mm256_shuffle_epi8(
-      _mm256_set1_epi32(signs),
+      _mm256_set1_epi32(bits),
       _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3));
   const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
-  const __m256i negative = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+  return _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+}
+
+// `magnitude`, negative where the mask says so.
+__m256i with_signs(__m256i magnitude, const std::byte* masks, int group, int half) {
+  const __m256i negative = spread_mask(masks, group, half);
   return _mm256_sub_epi8(_mm256_xor_si256(magnitude, negative), negative);
+}
+
+__m256i load_half(const std::byte* group, int half) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(group + half * (kGroupBytes / 2)));
+}
+
+__m256i two_bits(const std::byte* planes, int group, int half) {
+  const __m256i packed = load_half(planes + group / 4 * kGroupBytes, half);
+  return _mm256_and_si256(_mm256_srl_epi16(packed, _mm_cvtsi32_si128(group % 4 * 2)), _mm256_set1_epi8(3));
+}
+
+__m256i nibbles(const std::byte* block, int group, int half) {
+  const __m256i packed = load_half(block + group % 4 * kGroupBytes, half);
+  return _mm256_and_si256(group < 4 ? packed : _mm256_srli_epi16(packed, 4), _mm256_set1_epi8(0xF));
 }
 
 // The codes of eight lanes in one group of four columns.
 __m256i load_codes(const PanelFormat& f, const std::byte* block, __m256i values, int group, int half) {
-  const int at = half * (kGroupBytes / 2);
-  if (f.code == PanelCode::kQ8) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group * kGroupBytes + at));
+  const int lane = half * kHalfLanes;
+  switch (f.code) {
+    case PanelCode::kQ8:
+      return load_half(block + group * kGroupBytes, half);
+    case PanelCode::kTwoBit:
+      return two_bits(block, group, half);
+    case PanelCode::kThreeBit: {
+      const __m256i set = spread_mask(block + kTwoBitBlockBytes, group, half);
+      return _mm256_sub_epi8(two_bits(block, group, half), _mm256_andnot_si256(set, _mm256_set1_epi8(4)));
+    }
+    case PanelCode::kFiveBit: {
+      const __m256i set = spread_mask(block + kNibbleBlockBytes, group, half);
+      return _mm256_or_si256(nibbles(block, group, half), _mm256_and_si256(set, _mm256_set1_epi8(16)));
+    }
+    case PanelCode::kSixBit: {
+      const __m256i high = _mm256_slli_epi16(two_bits(block + kNibbleBlockBytes, group, half), 4);
+      return _mm256_sub_epi8(_mm256_or_si256(nibbles(block, group, half), high), _mm256_set1_epi8(32));
+    }
+    case PanelCode::kGrid: {
+      const __m256i index = _mm256_cvtepu8_epi32(bytes8(block + group / 2 * kLanes + lane));
+      const __m256i dword = _mm256_add_epi32(_mm256_add_epi32(index, index), _mm256_set1_epi32(group % 2));
+      return with_signs(_mm256_i32gather_epi32(reinterpret_cast<const int*>(f.grid), dword, 4), block + 4 * kLanes,
+                        group, half);
+    }
+    case PanelCode::kGrid4: {
+      const __m256i index = _mm256_cvtepu8_epi32(bytes8(block + group * kLanes + lane));
+      return with_signs(_mm256_i32gather_epi32(reinterpret_cast<const int*>(f.grid), index, 4), block + 8 * kLanes,
+                        group, half);
+    }
+    default:
+      return _mm256_shuffle_epi8(values, nibbles(block, group, half));
   }
-  if (f.code == PanelCode::kGrid) {
-    return grid_codes(f, block, group, half);
-  }
-  if (f.code == PanelCode::kTwoBit) {
-    const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group / 4 * kGroupBytes + at));
-    return _mm256_and_si256(_mm256_srl_epi16(packed, _mm_cvtsi32_si128(group % 4 * 2)), _mm256_set1_epi8(3));
-  }
-  const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + group % 4 * kGroupBytes + at));
-  const __m256i nibble = group < 4 ? packed : _mm256_srli_epi16(packed, 4);
-  return _mm256_shuffle_epi8(values, _mm256_and_si256(nibble, _mm256_set1_epi8(0xF)));
 }
 
 template <int R>
@@ -221,6 +258,13 @@ void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, 
 
 __m256 float_lanes(PanelCode code, const std::byte* panel, ptrdiff_t k, int half) {
   const ptrdiff_t at = k * kLanes + half * kHalfLanes;
+  if (code == PanelCode::kE4M3) {
+    // An F16 with the same fields, whose exponent is biased by 8 more.
+    const __m128i bits = _mm_cvtepu8_epi16(bytes8(panel + at));
+    const __m128i sign = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x80)), 8);
+    const __m128i rest = _mm_slli_epi16(_mm_and_si128(bits, _mm_set1_epi16(0x7F)), 7);
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(sign, rest)), _mm256_set1_ps(0x1p8F));
+  }
   if (code == PanelCode::kF32) {
     return _mm256_loadu_ps(reinterpret_cast<const float*>(panel + at * 4));
   }
@@ -237,7 +281,12 @@ void float_rows_of(const FloatProduct& p, int first_row, int half) {
   }
   const float* x = p.x + first_row * p.x_ld;
   for (int k = 0; k < p.columns; ++k) {
-    const __m256 w = float_lanes(p.code, p.panel, k, half);
+    __m256 w = float_lanes(p.code, p.panel, k, half);
+    if (p.code == PanelCode::kE4M3) {
+      float scale;
+      __builtin_memcpy(&scale, p.panel + p.columns * kLanes + k / kE4M3Columns * 4, sizeof scale);
+      w = _mm256_mul_ps(w, _mm256_set1_ps(scale));
+    }
     for (int r = 0; r < R; ++r) {
       acc[r] = _mm256_fmadd_ps(w, _mm256_set1_ps(x[r * p.x_ld + k]), acc[r]);
     }
@@ -315,7 +364,8 @@ void swiglu(const float* gate, const float* up, int n, float limit, float weight
 }  // namespace
 
 const CpuKernels& kernels_avx2() noexcept {
-  static const CpuKernels table = {"avx2", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx2, &kRowAvx2};
+  static const CpuKernels table = {
+      "avx2", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx2, &kRowAvx2};
   return table;
 }
 

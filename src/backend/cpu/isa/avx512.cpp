@@ -17,7 +17,8 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
 }  // namespace
 
 const CpuKernels& kernels_avx512() noexcept {
-  static const CpuKernels table = {"avx512", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
+  static const CpuKernels table = {
+      "avx512", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
   return table;
 }
 

@@ -46,11 +46,14 @@ static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, 
       const __m512i s = _mm512_and_si512(pair, _mm512_set1_epi32(0xF));
       const __m512 min = _mm512_mul_ps(half16(header + 2 * kLanes), _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 4)));
       return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_xor_ps(min, _mm512_set1_ps(-0.0F))};
+    } else if constexpr (S == PanelScale::kSuperHalves) {
+      const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + (2 * sub + half) * kLanes));
+      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_setzero_ps()};
     } else if constexpr (S == PanelScale::kGridScale) {
       const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(after));
       const __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi64(pair, _mm_srli_epi16(pair, 4)), _mm_set1_epi8(0xF));
       const __m512 s = _mm512_add_ps(_mm512_set1_ps(0.5F), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(nibbles)));
-      return {_mm512_mul_ps(d, _mm512_mul_ps(s, _mm512_set1_ps(0.25F))), _mm512_setzero_ps()};
+      return {_mm512_mul_ps(d, _mm512_mul_ps(s, factor)), _mm512_setzero_ps()};
     } else {
       const std::byte* scales = header + 4 * kLanes + sub * kLanes;
       const __m512i s = _mm512_cvtepu8_epi32(bytes16(scales));
@@ -61,21 +64,61 @@ static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, 
   }
 }
 
+static inline void load_two_bits(const std::byte* planes, __m512i (&w)[8]) {
+  const __m512i mask = _mm512_set1_epi8(3);
+  for (int half = 0; half < 2; ++half) {
+    const __m512i packed = _mm512_loadu_si512(planes + half * kGroupBytes);
+    w[4 * half] = _mm512_and_si512(packed, mask);
+    w[4 * half + 1] = _mm512_and_si512(_mm512_srli_epi16(packed, 2), mask);
+    w[4 * half + 2] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+    w[4 * half + 3] = _mm512_and_si512(_mm512_srli_epi16(packed, 6), mask);
+  }
+}
+
+static inline void load_nibbles(const std::byte* block, __m512i (&w)[8]) {
+  const __m512i mask = _mm512_set1_epi8(0xF);
+  for (int g = 0; g < 4; ++g) {
+    const __m512i packed = _mm512_loadu_si512(block + g * kGroupBytes);
+    w[g] = _mm512_and_si512(packed, mask);
+    w[g + 4] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
+  }
+}
+
+static inline __mmask64 group_mask(const std::byte* masks, int group) {
+  uint64_t mask;
+  __builtin_memcpy(&mask, masks + 8 * group, sizeof mask);
+  return mask;
+}
+
 // The 8 groups of codes of one block, signed.
 template <PanelCode C>
-static inline void load_codes(const PanelFormat& f, const std::byte* block, __m512i values, __m512i (&w)[8]) {
+static inline void load_codes(const PanelFormat& f, const std::byte* block, __m512i (&w)[8]) {
   if constexpr (C == PanelCode::kQ8) {
     for (int g = 0; g < 8; ++g) {
       w[g] = _mm512_loadu_si512(block + g * kGroupBytes);
     }
   } else if constexpr (C == PanelCode::kTwoBit) {
-    const __m512i mask = _mm512_set1_epi8(3);
-    for (int half = 0; half < 2; ++half) {
-      const __m512i packed = _mm512_loadu_si512(block + half * kGroupBytes);
-      w[4 * half] = _mm512_and_si512(packed, mask);
-      w[4 * half + 1] = _mm512_and_si512(_mm512_srli_epi16(packed, 2), mask);
-      w[4 * half + 2] = _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask);
-      w[4 * half + 3] = _mm512_and_si512(_mm512_srli_epi16(packed, 6), mask);
+    load_two_bits(block, w);
+  } else if constexpr (C == PanelCode::kThreeBit) {
+    load_two_bits(block, w);
+    const __m512i four = _mm512_set1_epi8(4);
+    for (int g = 0; g < 8; ++g) {  // minus 4 where the third bit is not set
+      const __mmask64 set = group_mask(block + kTwoBitBlockBytes, g);
+      w[g] = _mm512_mask_sub_epi8(w[g], ~set, w[g], four);
+    }
+  } else if constexpr (C == PanelCode::kFiveBit) {
+    load_nibbles(block, w);
+    const __m512i sixteen = _mm512_set1_epi8(16);
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_mask_add_epi8(w[g], group_mask(block + kNibbleBlockBytes, g), w[g], sixteen);
+    }
+  } else if constexpr (C == PanelCode::kSixBit) {
+    load_nibbles(block, w);
+    __m512i high[8];
+    load_two_bits(block + kNibbleBlockBytes, high);
+    const __m512i offset = _mm512_set1_epi8(32);
+    for (int g = 0; g < 8; ++g) {  // the upper bits are at most 3: a shift by four stays within the byte
+      w[g] = _mm512_sub_epi8(_mm512_or_si512(w[g], _mm512_slli_epi16(high[g], 4)), offset);
     }
   } else if constexpr (C == PanelCode::kGrid) {
     // Eight bytes of the grid per lane are two groups of four columns: even and odd dwords.
@@ -88,18 +131,58 @@ static inline void load_codes(const PanelFormat& f, const std::byte* block, __m5
       const __m512i high = _mm512_i64gather_epi64(_mm512_cvtepu8_epi64(_mm_srli_si128(index, 8)), f.grid, 8);
       const __m512i m0 = _mm512_permutex2var_epi32(low, even, high);
       const __m512i m1 = _mm512_permutex2var_epi32(low, odd, high);
-      uint64_t signs[2];
-      __builtin_memcpy(signs, block + 4 * kLanes + 16 * i, sizeof signs);
-      w[2 * i] = _mm512_mask_sub_epi8(m0, signs[0], zero, m0);
-      w[2 * i + 1] = _mm512_mask_sub_epi8(m1, signs[1], zero, m1);
+      w[2 * i] = _mm512_mask_sub_epi8(m0, group_mask(block + 4 * kLanes, 2 * i), zero, m0);
+      w[2 * i + 1] = _mm512_mask_sub_epi8(m1, group_mask(block + 4 * kLanes, 2 * i + 1), zero, m1);
+    }
+  } else if constexpr (C == PanelCode::kGrid4) {
+    const __m512i zero = _mm512_setzero_si512();
+    for (int g = 0; g < 8; ++g) {
+      const __m512i m = _mm512_i32gather_epi32(_mm512_cvtepu8_epi32(bytes16(block + g * kLanes)), f.grid, 4);
+      w[g] = _mm512_mask_sub_epi8(m, group_mask(block + 8 * kLanes, g), zero, m);
     }
   } else {
-    const __m512i mask = _mm512_set1_epi8(0xF);
-    for (int g = 0; g < 4; ++g) {
-      const __m512i packed = _mm512_loadu_si512(block + g * kGroupBytes);
-      w[g] = _mm512_shuffle_epi8(values, _mm512_and_si512(packed, mask));
-      w[g + 4] = _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16(packed, 4), mask));
+    load_nibbles(block, w);
+    const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)));
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_shuffle_epi8(values, w[g]);
     }
+  }
+}
+
+// Calls f.operator()<code, scale>() for the pair that `format` has; every pair that PackedMatrix makes is here.
+template <class F>
+static inline void with_format(const PanelFormat& format, F&& f) {
+  switch (format.code) {
+    case PanelCode::kQ8:
+      return f.template operator()<PanelCode::kQ8, PanelScale::kHalf>();
+    case PanelCode::kTwoBit:
+      return f.template operator()<PanelCode::kTwoBit, PanelScale::kSuperPair>();
+    case PanelCode::kThreeBit:
+      return f.template operator()<PanelCode::kThreeBit, PanelScale::kSuperHalves>();
+    case PanelCode::kFiveBit:
+      return f.template operator()<PanelCode::kFiveBit, PanelScale::kSuperMin>();
+    case PanelCode::kSixBit:
+      return f.template operator()<PanelCode::kSixBit, PanelScale::kSuperHalves>();
+    case PanelCode::kGrid:
+      return f.template operator()<PanelCode::kGrid, PanelScale::kGridScale>();
+    case PanelCode::kGrid4:
+      return f.template operator()<PanelCode::kGrid4, PanelScale::kGridScale>();
+    default:
+      break;
+  }
+  switch (format.scale) {
+    case PanelScale::kHalf:
+      return f.template operator()<PanelCode::kNibble, PanelScale::kHalf>();
+    case PanelScale::kHalfMin:
+      return f.template operator()<PanelCode::kNibble, PanelScale::kHalfMin>();
+    case PanelScale::kPower:
+      return f.template operator()<PanelCode::kNibble, PanelScale::kPower>();
+    case PanelScale::kSuper:
+      return f.template operator()<PanelCode::kNibble, PanelScale::kSuper>();
+    case PanelScale::kSuperMin:
+      return f.template operator()<PanelCode::kNibble, PanelScale::kSuperMin>();
+    default:
+      return;
   }
 }
 
@@ -111,9 +194,6 @@ static inline __mmask16 lane_mask(int first, int last) {
 template <PanelCode C, PanelScale S, int R>
 static void quant_rows(const QuantProduct& p, int first_row) {
   const PanelFormat& f = p.format;
-  const __m512i values = C == PanelCode::kNibble
-                             ? _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)))
-                             : _mm512_setzero_si512();
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
   __m512 acc[R];
   for (int r = 0; r < R; ++r) {
@@ -125,7 +205,7 @@ static void quant_rows(const QuantProduct& p, int first_row) {
       block += f.header_bytes();
     }
     __m512i w[8];
-    load_codes<C>(f, block, values, w);
+    load_codes<C>(f, block, w);
     for (int g = 0; g < 8; ++g) {
       w[g] = _mm512_xor_si512(w[g], flip);
     }
@@ -189,29 +269,7 @@ static void quant_tile_of(const QuantProduct& p) {
 }
 
 static void quant_tile(const QuantProduct& p) noexcept {
-  if (p.format.code == PanelCode::kQ8) {
-    return quant_tile_of<PanelCode::kQ8, PanelScale::kHalf>(p);
-  }
-  if (p.format.code == PanelCode::kTwoBit) {
-    return quant_tile_of<PanelCode::kTwoBit, PanelScale::kSuperPair>(p);
-  }
-  if (p.format.code == PanelCode::kGrid) {
-    return quant_tile_of<PanelCode::kGrid, PanelScale::kGridScale>(p);
-  }
-  switch (p.format.scale) {
-    case PanelScale::kHalf:
-      return quant_tile_of<PanelCode::kNibble, PanelScale::kHalf>(p);
-    case PanelScale::kHalfMin:
-      return quant_tile_of<PanelCode::kNibble, PanelScale::kHalfMin>(p);
-    case PanelScale::kPower:
-      return quant_tile_of<PanelCode::kNibble, PanelScale::kPower>(p);
-    case PanelScale::kSuper:
-      return quant_tile_of<PanelCode::kNibble, PanelScale::kSuper>(p);
-    case PanelScale::kSuperMin:
-      return quant_tile_of<PanelCode::kNibble, PanelScale::kSuperMin>(p);
-    default:
-      return;
-  }
+  with_format(p.format, [&]<PanelCode C, PanelScale S>() { quant_tile_of<C, S>(p); });
 }
 
 static void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
@@ -241,6 +299,12 @@ template <PanelCode C>
 static inline __m512 float_lanes(const std::byte* panel, ptrdiff_t k) {
   if constexpr (C == PanelCode::kF32) {
     return _mm512_loadu_ps(panel + k * kLanes * 4);
+  } else if constexpr (C == PanelCode::kE4M3) {
+    // An F16 with the same fields, whose exponent is biased by 8 more.
+    const __m256i code = _mm256_cvtepu8_epi16(bytes16(panel + k * kLanes));
+    const __m256i sign = _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x80)), 8);
+    const __m256i rest = _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x7F)), 7);
+    return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_or_si256(sign, rest)), _mm512_set1_ps(0x1p8F));
   } else {
     const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(panel + k * kLanes * 2));
     if constexpr (C == PanelCode::kF16) {
@@ -259,7 +323,12 @@ static void float_rows_of(const FloatProduct& p, int first_row) {
   }
   const float* x = p.x + first_row * p.x_ld;
   for (int k = 0; k < p.columns; ++k) {
-    const __m512 w = float_lanes<C>(p.panel, k);
+    __m512 w = float_lanes<C>(p.panel, k);
+    if constexpr (C == PanelCode::kE4M3) {
+      float scale;
+      __builtin_memcpy(&scale, p.panel + p.columns * kLanes + k / kE4M3Columns * 4, sizeof scale);
+      w = _mm512_mul_ps(w, _mm512_set1_ps(scale));
+    }
     for (int r = 0; r < R; ++r) {
       acc[r] = _mm512_fmadd_ps(w, _mm512_set1_ps(x[r * p.x_ld + k]), acc[r]);
     }
@@ -290,6 +359,8 @@ static void float_rows(const FloatProduct& p) noexcept {
       return float_rows_in<PanelCode::kBF16>(p);
     case PanelCode::kF16:
       return float_rows_in<PanelCode::kF16>(p);
+    case PanelCode::kE4M3:
+      return float_rows_in<PanelCode::kE4M3>(p);
     default:
       return float_rows_in<PanelCode::kF32>(p);
   }

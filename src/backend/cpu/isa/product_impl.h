@@ -33,6 +33,11 @@ static inline float half_at(const std::byte* p, int lane) {
   return half_to_float_bits(h);
 }
 
+static inline float e4m3_to_float(uint8_t code) {
+  // An F16 with the same fields, whose exponent is biased by 8 more.
+  return half_to_float_bits(static_cast<uint16_t>((code & 0x80U) << 8 | (code & 0x7FU) << 7)) * 0x1p8F;
+}
+
 // Scale and offset of one lane in one block, or in one half of it.
 struct LaneScale {
   float scale;
@@ -68,10 +73,15 @@ static inline LaneScale lane_scale(const PanelFormat& f, const std::byte* panel,
       return {half_at(header, lane) * static_cast<float>(pair & 0xF),
               -(half_at(header + 2 * kLanes, lane) * static_cast<float>(pair >> 4))};
     }
+    case PanelScale::kSuperHalves: {
+      const std::byte* header = panel + f.header_offset(block);
+      const auto s = static_cast<int8_t>(header[2 * kLanes + (2 * sub + half) * kLanes + lane]);
+      return {half_at(header, lane) * static_cast<float>(s), 0.0F};
+    }
     case PanelScale::kGridScale: {
       const auto pair = static_cast<uint8_t>(after[lane % 8]);
       const int s = lane < 8 ? pair & 0xF : pair >> 4;
-      return {half_at(panel + f.header_offset(block), lane) * ((0.5F + static_cast<float>(s)) * 0.25F), 0.0F};
+      return {half_at(panel + f.header_offset(block), lane) * ((0.5F + static_cast<float>(s)) * f.factor), 0.0F};
     }
     case PanelScale::kNone:
       break;
@@ -83,7 +93,7 @@ static constexpr bool has_offset(PanelScale s) {
   return s == PanelScale::kHalfMin || s == PanelScale::kSuperMin || s == PanelScale::kSuperPair;
 }
 // Each half of a block has a scale of its own.
-static constexpr bool has_halves(PanelScale s) { return s == PanelScale::kSuperPair; }
+static constexpr bool has_halves(PanelScale s) { return s == PanelScale::kSuperPair || s == PanelScale::kSuperHalves; }
 
 // The tile of rows that follows `p`'s by `tiles`.
 static inline QuantProduct tile_at(const QuantPanelProduct& p, int tile) {

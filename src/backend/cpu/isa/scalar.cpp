@@ -11,18 +11,38 @@ int code_at(const PanelFormat& f, const std::byte* codes, int column, int lane) 
   if (f.code == PanelCode::kQ8) {
     return static_cast<int8_t>(codes[group * kGroupBytes + within]);
   }
-  if (f.code == PanelCode::kTwoBit) {
-    return static_cast<uint8_t>(codes[group / 4 * kGroupBytes + within]) >> (group % 4 * 2) & 3;
-  }
-  if (f.code == PanelCode::kGrid) {
-    const auto index = static_cast<uint8_t>(codes[group / 2 * kLanes + lane]);
-    const int magnitude = f.grid[index * 8 + column % 8];
+  const auto two_bits = [&](const std::byte* planes) {
+    return static_cast<uint8_t>(planes[group / 4 * kGroupBytes + within]) >> (group % 4 * 2) & 3;
+  };
+  const auto nibble = [&] {
+    const auto byte = static_cast<uint8_t>(codes[group % 4 * kGroupBytes + within]);
+    return group < 4 ? byte & 0xF : byte >> 4;
+  };
+  const auto mask_bit = [&](const std::byte* masks) {
     uint64_t mask;
-    __builtin_memcpy(&mask, codes + 4 * kLanes + 8 * group, sizeof mask);
-    return (mask >> within & 1) != 0 ? -magnitude : magnitude;
+    __builtin_memcpy(&mask, masks + 8 * group, sizeof mask);
+    return static_cast<int>(mask >> within & 1);
+  };
+  switch (f.code) {
+    case PanelCode::kTwoBit:
+      return two_bits(codes);
+    case PanelCode::kThreeBit:
+      return two_bits(codes) + 4 * mask_bit(codes + kTwoBitBlockBytes) - 4;
+    case PanelCode::kFiveBit:
+      return nibble() + 16 * mask_bit(codes + kNibbleBlockBytes);
+    case PanelCode::kSixBit:
+      return nibble() + 16 * two_bits(codes + kNibbleBlockBytes) - 32;
+    case PanelCode::kGrid: {
+      const int magnitude = f.grid[static_cast<uint8_t>(codes[group / 2 * kLanes + lane]) * 8 + column % 8];
+      return mask_bit(codes + 4 * kLanes) != 0 ? -magnitude : magnitude;
+    }
+    case PanelCode::kGrid4: {
+      const int magnitude = f.grid[static_cast<uint8_t>(codes[group * kLanes + lane]) * 4 + column % 4];
+      return mask_bit(codes + 8 * kLanes) != 0 ? -magnitude : magnitude;
+    }
+    default:
+      return f.values[nibble()];
   }
-  const auto byte = static_cast<uint8_t>(codes[group % 4 * kGroupBytes + within]);
-  return f.values[group < 4 ? byte & 0xF : byte >> 4];
 }
 
 void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
@@ -84,7 +104,12 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
   }
 }
 
-float float_at(PanelCode code, const std::byte* panel, ptrdiff_t index) {
+float float_at(PanelCode code, const std::byte* panel, int columns, ptrdiff_t index) {
+  if (code == PanelCode::kE4M3) {
+    float scale;
+    __builtin_memcpy(&scale, panel + columns * kLanes + index / kLanes / kE4M3Columns * 4, sizeof scale);
+    return e4m3_to_float(static_cast<uint8_t>(panel[index])) * scale;
+  }
   if (code == PanelCode::kF32) {
     float f;
     __builtin_memcpy(&f, panel + 4 * index, sizeof f);
@@ -107,7 +132,8 @@ void float_rows(const FloatProduct& p) noexcept {
     for (int lane = p.first_lane; lane < p.last_lane; ++lane) {
       float acc = 0.0F;
       for (int k = 0; k < p.columns; ++k) {
-        acc = __builtin_fmaf(float_at(p.code, p.panel, static_cast<ptrdiff_t>(k) * kLanes + lane), x[k], acc);
+        acc =
+            __builtin_fmaf(float_at(p.code, p.panel, p.columns, static_cast<ptrdiff_t>(k) * kLanes + lane), x[k], acc);
       }
       p.y[row * p.y_ld + lane] = acc;
     }
@@ -130,7 +156,8 @@ void swiglu(const float* gate, const float* up, int n, float limit, float weight
 }  // namespace
 
 const CpuKernels& kernels_scalar() noexcept {
-  static const CpuKernels table = {"scalar", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionScalar, &kRowScalar};
+  static const CpuKernels table = {
+      "scalar", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionScalar, &kRowScalar};
   return table;
 }
 
