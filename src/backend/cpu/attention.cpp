@@ -1,8 +1,8 @@
 // Queries, KV rows and attention (docs/model.md 4.1 to 4.4).
 //
-// A query meets its keys in a fixed order: the window in blocks of 16 positions, then the entries in blocks of 16, both
-// cut at multiples of 16 and seen from the first to the last. Every head of every query runs through its blocks on its
-// own, so neither the rows that share a block nor the thread can change a bit.
+// A query meets its keys in a fixed order: the window in blocks of positions, then the entries in blocks of numbers,
+// both cut at multiples of the kernels' block and seen from the first to the last. Every head of every query runs
+// through its blocks on its own, so neither the rows that share a block nor the thread can change a bit.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -41,6 +41,12 @@ void CpuOps::load_kv_row(const std::byte* in, float* row) const {
   } else {
     std::memcpy(row, in, static_cast<size_t>(config_.head_dim) * sizeof(float));
   }
+}
+
+// On matrix units where keys are bfloat16 numbers and heads fill tiles.
+bool CpuOps::attends_in_tiles() const {
+  return kernels_.attention->tiles != nullptr && packed_rows() && config_.n_heads % kTileHeads == 0 &&
+         config_.head_dim % kTileKeys == 0;
 }
 
 void CpuOps::norm_rope(int layer, const Weight& kv_norm, DeviceMat<float> q, DeviceMat<float> kv) {
@@ -94,6 +100,8 @@ class CpuOps::TileAttention {
         n_heads_(last_head - first_head),
         dim_(ops.config_.head_dim),
         ld_(scratch.head_ld()),
+        tiles_(ops.attends_in_tiles() ? ops.kernels_.attention->tiles : nullptr),
+        block_(tiles_ != nullptr ? kTileKeys : kKeyBlock),
         start_(ops.plan_.row(tile.first_row).position) {}
 
   void run() {
@@ -148,9 +156,26 @@ class CpuOps::TileAttention {
       }
     }
     std::fill_n(sum(i), static_cast<ptrdiff_t>(n_heads_) * ld_, 0.0F);
+    if (tiles_ != nullptr) {
+      tiles_->split_query(input(i), n_heads_, dim_, tile_q(i));
+    }
   }
 
   void attend(int i, const float* keys, ptrdiff_t key_ld, int first, int last) {
+    if (tiles_ != nullptr) {
+      tiles_->attend_block({.keys = scratch_.tile_keys(),
+                            .pairs = scratch_.tile_pairs(),
+                            .first = first,
+                            .last = last,
+                            .dim = dim_,
+                            .scale = ops_.attention_scale_,
+                            .n_heads = n_heads_,
+                            .q = tile_q(i),
+                            .max = max(i),
+                            .total = total(i),
+                            .sum = sum(i)});
+      return;
+    }
     ops_.kernels_.attention->attend_block({.keys = keys,
                                            .key_ld = key_ld,
                                            .first = first,
@@ -164,7 +189,31 @@ class CpuOps::TileAttention {
                                            .sum = sum(i)});
   }
 
-  [[nodiscard]] float* key(int k) const { return scratch_.keys() + static_cast<ptrdiff_t>(k) * ld_; }
+  [[nodiscard]] uint16_t* tile_q(int i) const {
+    return scratch_.tile_q() + static_cast<ptrdiff_t>(i) * n_heads_ * dim_ * 2;
+  }
+
+  // A block of keys is filled row by row, then closed.
+  void load_key(int k, const std::byte* row) {
+    float* key = scratch_.keys() + static_cast<ptrdiff_t>(tiles_ != nullptr ? 0 : k) * ld_;
+    ops_.load_kv_row(row, key);
+    if (tiles_ != nullptr) {
+      tiles_->set_key(key, dim_, k, scratch_.tile_keys());
+    }
+  }
+  void copy_key(int k, const float* row) {
+    if (tiles_ != nullptr) {
+      tiles_->set_key(row, dim_, k, scratch_.tile_keys());
+    } else {
+      std::copy_n(row, dim_, scratch_.keys() + static_cast<ptrdiff_t>(k) * ld_);
+    }
+  }
+  void close_block(int first, int last) {
+    if (tiles_ != nullptr) {
+      tiles_->finish_keys(scratch_.tile_keys(), first, last, dim_, scratch_.tile_pairs());
+    }
+  }
+
   [[nodiscard]] const float* step_row(int position) const {
     return in_.kv.device_ptr() + (sequence_.first_row + position - sequence_.start) * in_.kv.ld();
   }
@@ -173,30 +222,37 @@ class CpuOps::TileAttention {
     const int window = ops_.config_.window;
     const int end = start_ + tile_.n_rows;
     const int oldest = std::max(0, start_ - window + 1);
-    for (int base = oldest / kKeyBlock * kKeyBlock; base < end; base += kKeyBlock) {
+    for (int base = oldest / block_ * block_; base < end; base += block_) {
       const float* keys = scratch_.keys();
       ptrdiff_t key_ld = ld_;
-      if (!padded() && base >= sequence_.start && base + kKeyBlock <= sequence_.start + sequence_.n_rows) {
+      if (tiles_ == nullptr && !padded() && base >= sequence_.start &&
+          base + block_ <= sequence_.start + sequence_.n_rows) {
         keys = step_row(base);  // where they are: all of this step
         key_ld = in_.kv.ld();
       } else {
-        for (int t = std::max(base, oldest); t < std::min(base + kKeyBlock, end); ++t) {
-          if (t < sequence_.start) {
-            ops_.load_kv_row(ops_.cache_.ring_row(sequence_, layer_, t), key(t - base));
-          } else {
-            std::copy_n(step_row(t), dim_, key(t - base));
-          }
-        }
+        load_window(base, std::max(base, oldest), std::min(base + block_, end));
       }
       for (int i = 0; i < tile_.n_rows; ++i) {
         const int position = start_ + i;
         const int first = std::max(0, position - window + 1 - base);
-        const int last = std::min(kKeyBlock, position + 1 - base);
+        const int last = std::min(block_, position + 1 - base);
         if (first < last) {
           attend(i, keys, key_ld, first, last);
         }
       }
     }
+  }
+
+  // Positions [first, last) into the block that begins at `base`.
+  void load_window(int base, int first, int last) {
+    for (int t = first; t < last; ++t) {
+      if (t < sequence_.start) {
+        load_key(t - base, ops_.cache_.ring_row(sequence_, layer_, t));
+      } else {
+        copy_key(t - base, step_row(t));
+      }
+    }
+    close_block(first - base, last - base);
   }
 
   // Entries of the rows that see all of theirs: each block is loaded once.
@@ -205,12 +261,14 @@ class CpuOps::TileAttention {
     for (int i = 0; i < tile_.n_rows; ++i) {
       end = sees_all(i) ? visible(i) : end;
     }
-    for (int base = 0; base < end; base += kKeyBlock) {
-      for (int c = base; c < std::min(base + kKeyBlock, end); ++c) {
-        ops_.load_kv_row(ops_.cache_.kv_entry(sequence_, layer_, c), key(c - base));
+    for (int base = 0; base < end; base += block_) {
+      const int n = std::min(block_, end - base);
+      for (int k = 0; k < n; ++k) {
+        load_key(k, ops_.cache_.kv_entry(sequence_, layer_, base + k));
       }
+      close_block(0, n);
       for (int i = 0; i < tile_.n_rows; ++i) {
-        const int last = std::min(kKeyBlock, visible(i) - base);
+        const int last = std::min(block_, visible(i) - base);
         if (last > 0 && sees_all(i)) {
           attend(i, scratch_.keys(), ld_, 0, last);
         }
@@ -221,11 +279,12 @@ class CpuOps::TileAttention {
   void add_selected_entries(int i) {
     const int32_t* entries = selection(i);
     const int32_t* end = std::find_if(entries, entries + in_.selected.cols(), [](int32_t c) { return c < 0; });
-    for (; entries != end; entries += std::min<ptrdiff_t>(kKeyBlock, end - entries)) {
-      const int n = static_cast<int>(std::min<ptrdiff_t>(kKeyBlock, end - entries));
+    for (int n = 0; entries != end; entries += n) {
+      n = static_cast<int>(std::min<ptrdiff_t>(block_, end - entries));
       for (int k = 0; k < n; ++k) {
-        ops_.load_kv_row(ops_.cache_.kv_entry(sequence_, layer_, entries[k]), key(k));
+        load_key(k, ops_.cache_.kv_entry(sequence_, layer_, entries[k]));
       }
+      close_block(0, n);
       attend(i, scratch_.keys(), ld_, 0, n);
     }
   }
@@ -249,7 +308,9 @@ class CpuOps::TileAttention {
   int first_head_;
   int n_heads_;
   int dim_;
-  int ld_;     // of padded heads and of loaded keys
+  int ld_;  // of padded heads and of loaded keys
+  const TileAttentionKernels* tiles_;
+  int block_;  // keys taken together
   int start_;  // position of the first row
 };
 
@@ -259,8 +320,14 @@ void CpuOps::attend(int layer, const Weight& sinks, DeviceMat<const float> q, De
   // Enough pieces for all threads: rows first, then heads.
   const auto tiles = static_cast<int>(plan_.tiles().size());
   const int threads = pool_.threads();
-  const int wanted = tiles >= 2 * threads ? 1 : (2 * threads + std::max(tiles, 1) - 1) / std::max(tiles, 1);
-  const int parts = std::min(wanted, config_.n_heads);
+  const int unit = attends_in_tiles() ? kTileHeads : 1;
+  int parts = 1;
+  if (tiles > 0 && tiles < threads) {
+    parts = (threads + tiles - 1) / tiles;
+  } else if (tiles % threads != 0 && tiles < 4 * threads) {
+    parts = 2;
+  }
+  parts = std::min(parts, config_.n_heads / unit);
   size_t keys = 0;
   for (int r = 0; r < plan_.rows(); ++r) {
     const int position = plan_.row(r).position;
@@ -274,9 +341,10 @@ void CpuOps::attend(int layer, const Weight& sinks, DeviceMat<const float> q, De
     // Every `threads`-th piece: later rows see more.
     for (auto first = static_cast<int>(range.first); first < range.last; ++first) {
       for (int piece = first; piece < tiles * parts; piece += threads) {
-        const Range heads = partition(config_.n_heads, parts, piece % parts);
-        TileAttention(*this, in, plan_.tiles()[static_cast<size_t>(piece / parts)], static_cast<int>(heads.first),
-                      static_cast<int>(heads.last), attention_scratch_[static_cast<size_t>(thread)])
+        const Range heads = partition(config_.n_heads / unit, parts, piece % parts);
+        TileAttention(*this, in, plan_.tiles()[static_cast<size_t>(piece / parts)],
+                      static_cast<int>(heads.first) * unit, static_cast<int>(heads.last) * unit,
+                      attention_scratch_[static_cast<size_t>(thread)])
             .run();
       }
     }

@@ -27,6 +27,34 @@ struct AttendBlock {
   float* sum = nullptr;      // [n_heads][dim]: sum of exp(score - max) key
 };
 
+// The same on matrix units, for keys that are bfloat16 numbers, as packed rows are. Queries and weights are split into
+// two bfloat16 parts each, which together keep 16 bits of them; sums are float32.
+inline constexpr int kTileKeys = 32;   // keys of a block
+inline constexpr int kTileHeads = 16;  // heads that are taken together
+
+struct TileBlock {
+  const uint16_t* keys = nullptr;   // [kTileKeys][dim]
+  const uint16_t* pairs = nullptr;  // [kTileKeys / 2][dim][2]: the same, two keys side by side
+  int first = 0;
+  int last = 0;
+  int dim = 0;  // a multiple of 32
+  float scale = 1.0F;
+  int n_heads = 0;              // a multiple of kTileHeads
+  const uint16_t* q = nullptr;  // of split_query
+  float* max = nullptr;         // state as in AttendBlock
+  float* total = nullptr;
+  float* sum = nullptr;
+};
+
+struct TileAttentionKernels {
+  // q [n_heads][dim] to out [n_heads * dim * 2].
+  void (*split_query)(const float* q, int n_heads, int dim, uint16_t* out) noexcept;
+  void (*set_key)(const float* key, int dim, int row, uint16_t* keys) noexcept;
+  // Clears the rows that are not in [first, last) and fills `pairs`.
+  void (*finish_keys)(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) noexcept;
+  void (*attend_block)(const TileBlock& block) noexcept;
+};
+
 // Heads of one query against index keys. Heads are lanes; those beyond the last have weight 0.
 struct IndexQuery {
   int n_vectors = 0;  // of 16 heads
@@ -49,10 +77,13 @@ struct AttentionKernels {
   // scores[i] = sum over heads of weight * max(0, head . key i) for n consecutive rows. `keys`: [kIndexKeys][dim].
   void (*score_values)(const IndexQuery& query, const std::byte* rows, int n, float* scores) noexcept;
   void (*score_codes)(const IndexQuery& query, const std::byte* rows, int n, uint8_t* keys, float* scores) noexcept;
+
+  const TileAttentionKernels* tiles;  // null without matrix units
 };
 
 extern const AttentionKernels kAttentionScalar;
 extern const AttentionKernels kAttentionAvx2;
 extern const AttentionKernels kAttentionAvx512;
+extern const AttentionKernels kAttentionAmx;
 
 }  // namespace fathom::cpu

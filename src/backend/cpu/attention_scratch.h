@@ -1,6 +1,8 @@
 // What one thread of attention and the indexer works in. Owns its memory, sized once.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cpu/attention_kernels.h"
 #include "backend/cpu/step_plan.h"
 #include "backend/cpu/zeroed.h"
@@ -13,12 +15,17 @@ namespace fathom::cpu {
 
 class AttentionScratch {
  public:
-  explicit AttentionScratch(const ModelConfig& config)
+  // `tiles`: for TileAttentionKernels.
+  AttentionScratch(const ModelConfig& config, bool tiles)
       : head_ld_(padded_to_lanes(config.head_dim)),
         keys_(floats(kKeyBlock * head_ld_)),
         max_(floats(StepPlan::kTileRows * config.n_heads)),
         total_(floats(StepPlan::kTileRows * config.n_heads)) {
-    if (head_ld_ != config.head_dim) {
+    if (tiles) {
+      tile_keys_ = halves(kTileKeys * head_ld_);
+      tile_pairs_ = halves(kTileKeys * head_ld_);
+      tile_q_ = halves(StepPlan::kTileRows * config.n_heads * head_ld_ * 2);
+    } else if (head_ld_ != config.head_dim) {
       q_ = floats(StepPlan::kTileRows * config.n_heads * head_ld_);
       sum_ = floats(StepPlan::kTileRows * config.n_heads * head_ld_);
     }
@@ -31,8 +38,12 @@ class AttentionScratch {
   // Padded heads [tile rows][heads][head_ld], where head_dim is no multiple of 16.
   [[nodiscard]] float* q() { return q_.as<float>().data(); }
   [[nodiscard]] float* sum() { return sum_.as<float>().data(); }
+  [[nodiscard]] uint16_t* tile_keys() { return tile_keys_.as<uint16_t>().data(); }
+  [[nodiscard]] uint16_t* tile_pairs() { return tile_pairs_.as<uint16_t>().data(); }
+  [[nodiscard]] uint16_t* tile_q() { return tile_q_.as<uint16_t>().data(); }  // [tile rows][heads][head_ld][2]
 
  private:
+  static HostBuffer halves(int n) { return zeroed_buffer(static_cast<size_t>(n) * sizeof(uint16_t)); }
   static HostBuffer floats(int n) { return zeroed_buffer(static_cast<size_t>(n) * sizeof(float)); }
 
   int head_ld_;
@@ -41,6 +52,9 @@ class AttentionScratch {
   HostBuffer total_;
   HostBuffer q_;
   HostBuffer sum_;
+  HostBuffer tile_keys_;
+  HostBuffer tile_pairs_;
+  HostBuffer tile_q_;
 };
 
 }  // namespace fathom::cpu

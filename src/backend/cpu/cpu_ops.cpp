@@ -48,7 +48,7 @@ CpuOps::CpuOps(const ModelConfig& config, const BackendOptions& options)
         fmt::format("cpu backend: hyper-connections of {} streams, expected at most {}", config.hc, kMaxStreams));
   }
   for (int t = 0; t < pool_.threads(); ++t) {
-    attention_scratch_.emplace_back(config);
+    attention_scratch_.emplace_back(config, attends_in_tiles());
     index_scratch_.emplace_back(config);
     entry_scratch_.emplace_back(static_cast<size_t>(std::max(config.head_dim, config.index_dim) + 2 * config.rope_dim) *
                                 sizeof(float));

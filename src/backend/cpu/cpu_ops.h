@@ -101,6 +101,7 @@ class CpuOps final : public Ops {
   void round_kv_row(float* row) const;
   void store_kv_row(const float* row, std::byte* out) const;
   void load_kv_row(const std::byte* in, float* row) const;
+  [[nodiscard]] bool attends_in_tiles() const;
   void store_window(int layer, DeviceMat<const float> kv);
 
   // y [x.rows, w.out_dim] = w x in float32, for a weight of role kMixer.

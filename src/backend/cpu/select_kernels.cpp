@@ -30,13 +30,13 @@ bool has_avx512() {
 }
 
 bool has_amx() {
-  constexpr unsigned kTileAndInt8 = 3U << 24;  // CPUID 7.0, EDX: AMX-TILE and AMX-INT8
+  constexpr unsigned kTiles = 3U << 24 | 1U << 22;  // CPUID 7.0, EDX: AMX-TILE, AMX-INT8 and AMX-BF16
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
-  return has_avx512() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTileAndInt8) == kTileAndInt8 &&
-         request_amx();
+  return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0 &&
+         __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTiles) == kTiles && request_amx();
 }
 
 struct Entry {

@@ -32,7 +32,7 @@ class StepPlan {
     int first_row = 0;  // in the step
     int n_rows = 0;
   };
-  static constexpr int kTileRows = 8;
+  static constexpr int kTileRows = 4;
 
   StepPlan(const ModelConfig& config, int max_rows);
 

@@ -158,7 +158,7 @@ void quant_panel(const QuantPanelProduct& p) noexcept {
 
 const CpuKernels& kernels_amx() noexcept {
   static const CpuKernels table = {
-      "amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAvx512, &kRowAvx512};
+      "amx", {quantize_row, quant_tile, quant_panel, float_rows, swiglu}, &kAttentionAmx, &kRowAvx512};
   return table;
 }
 

@@ -1,0 +1,220 @@
+// Attention on AMX tiles of bfloat16: 16 heads by 32 keys at a time. All tiles are 16 rows of 64 bytes.
+#include "backend/cpu/isa/vec_avx512.h"
+// The vectors come first.
+#include "backend/cpu/isa/attention_impl.h"
+
+namespace fathom::cpu {
+namespace {
+
+constexpr int kTileStep = 32;                 // dims of one tile product
+constexpr int kTileValues = kTileHeads * 32;  // bfloat16 values in a tile
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileConfig) == 64);
+constexpr TileConfig kTileConfig;
+
+// 16 x 16 dwords, in place.
+inline void transpose(__m512i* r) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 4) {
+    const __m512i ab_low = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    const __m512i ab_high = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    const __m512i cd_low = _mm512_unpacklo_epi32(r[i + 2], r[i + 3]);
+    const __m512i cd_high = _mm512_unpackhi_epi32(r[i + 2], r[i + 3]);
+    t[i] = _mm512_unpacklo_epi64(ab_low, cd_low);
+    t[i + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+    t[i + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+    t[i + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512i low = _mm512_shuffle_i32x4(t[i], t[i + 4], 0x44);
+    const __m512i high = _mm512_shuffle_i32x4(t[i], t[i + 4], 0xEE);
+    const __m512i low2 = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0x44);
+    const __m512i high2 = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0xEE);
+    r[i] = _mm512_shuffle_i32x4(low, low2, 0x88);
+    r[i + 4] = _mm512_shuffle_i32x4(low, low2, 0xDD);
+    r[i + 8] = _mm512_shuffle_i32x4(high, high2, 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(high, high2, 0xDD);
+  }
+}
+
+// Two vectors as 32 bfloat16 numbers, in order.
+inline __m512i to_bf16(F32 first, F32 second) { return (__m512i)_mm512_cvtne2ps_pbh(second.v, first.v); }
+inline F32 rounded_to_bf16(F32 x) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x.v)), 16))};
+}
+// Two vectors as one of pairs.
+inline __m512i to_bf16_pairs(F32 first, F32 second) {
+  const __m512i a = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(first.v));
+  const __m512i b = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(second.v));
+  return _mm512_or_si512(a, _mm512_slli_epi32(b, 16));
+}
+
+// [group of heads][step of dims][upper, lower part][16 pairs of dims][16 heads][2]
+void split_query(const float* q, int n_heads, int dim, uint16_t* out) noexcept {
+  for (int first = 0; first < n_heads; first += kTileHeads) {
+    for (int d = 0; d < dim; d += kTileStep) {
+      __m512i upper[kTileHeads];
+      __m512i lower[kTileHeads];
+      for (int h = 0; h < kTileHeads; ++h) {
+        const float* head = q + static_cast<ptrdiff_t>(first + h) * dim + d;
+        const F32 a = load(head);
+        const F32 b = load(head + 16);
+        upper[h] = to_bf16(a, b);
+        lower[h] = to_bf16(a - rounded_to_bf16(a), b - rounded_to_bf16(b));
+      }
+      transpose(upper);
+      transpose(lower);
+      for (int p = 0; p < kTileHeads; ++p) {
+        _mm512_storeu_si512(out + 32 * p, upper[p]);
+        _mm512_storeu_si512(out + kTileValues + 32 * p, lower[p]);
+      }
+      out += 2 * kTileValues;
+    }
+  }
+}
+
+void set_key(const float* key, int dim, int row, uint16_t* keys) noexcept {
+  uint16_t* out = keys + static_cast<ptrdiff_t>(row) * dim;
+  for (int d = 0; d < dim; d += kTileStep) {
+    _mm512_storeu_si512(out + d, to_bf16(load(key + d), load(key + d + 16)));
+  }
+}
+
+void finish_keys(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) noexcept {
+  for (int row = 0; row < kTileKeys; ++row) {
+    if (row < first || row >= last) {
+      __builtin_memset(keys + static_cast<ptrdiff_t>(row) * dim, 0, sizeof(uint16_t) * static_cast<size_t>(dim));
+    }
+  }
+  for (int row = 0; row < kTileKeys; row += 2) {
+    const uint16_t* a = keys + static_cast<ptrdiff_t>(row) * dim;
+    uint16_t* out = pairs + static_cast<ptrdiff_t>(row) * dim;
+    for (int d = 0; d < dim; d += 16) {
+      const I32 even = load_u16(a + d, 16);
+      const I32 odd = load_u16(a + dim + d, 16);
+      _mm512_storeu_si512(out + 2 * d, (even | shift_left<16>(odd)).v);
+    }
+  }
+}
+
+// scores [kTileKeys][16 heads]
+inline void score_tile(const TileBlock& b, const uint16_t* q, float* scores) {
+  const auto key_bytes = static_cast<size_t>(b.dim) * sizeof(uint16_t);
+  _tile_zero(0);
+  _tile_zero(1);
+  for (int d = 0; d < b.dim; d += kTileStep) {
+    _tile_loadd(2, b.keys + d, key_bytes);
+    _tile_loadd(3, b.keys + static_cast<ptrdiff_t>(16) * b.dim + d, key_bytes);
+    _tile_loadd(4, q, 64);
+    _tile_loadd(5, q + kTileValues, 64);
+    _tile_dpbf16ps(0, 2, 4);
+    _tile_dpbf16ps(1, 3, 4);
+    _tile_dpbf16ps(0, 2, 5);
+    _tile_dpbf16ps(1, 3, 5);
+    q += 2 * kTileValues;
+  }
+  _tile_stored(0, scores, 64);
+  _tile_stored(1, scores + 16 * 16, 64);
+}
+
+// Turns scores into weights [16 heads][kTileKeys], in two parts; returns what the earlier sums are worth now.
+inline F32 weigh_tile(const TileBlock& b, int first_head, float* scores, uint16_t* upper, uint16_t* lower) {
+  const F32 scale = set1(b.scale);
+  const F32 old_max = load(b.max + first_head);
+  F32 new_max = old_max;
+  for (int k = b.first; k < b.last; ++k) {
+    const F32 score = load(scores + 16 * k) * scale;
+    store(scores + 16 * k, score);
+    new_max = max(new_max, score);
+  }
+  const F32 keep = exponential(old_max - new_max);
+  F32 total = load(b.total + first_head) * keep;
+  F32 weights[kTileKeys];
+  for (int k = 0; k < kTileKeys; ++k) {
+    weights[k] = set1(0.0F);
+    if (b.first <= k && k < b.last) {
+      weights[k] = exponential(load(scores + 16 * k) - new_max);
+      total = total + weights[k];
+    }
+  }
+  store(b.max + first_head, new_max);
+  store(b.total + first_head, total);
+
+  __m512i high[16];
+  __m512i low[16];
+  for (int p = 0; p < 16; ++p) {
+    const F32 a = weights[2 * p];
+    const F32 c = weights[2 * p + 1];
+    high[p] = to_bf16_pairs(a, c);
+    low[p] = to_bf16_pairs(a - rounded_to_bf16(a), c - rounded_to_bf16(c));
+  }
+  transpose(high);
+  transpose(low);
+  for (int h = 0; h < 16; ++h) {
+    _mm512_storeu_si512(upper + kTileKeys * h, high[h]);
+    _mm512_storeu_si512(lower + kTileKeys * h, low[h]);
+  }
+  return keep;
+}
+
+inline void rescale(float* sum, int dim, F32 keep) {
+  alignas(64) float factors[16];
+  store(factors, keep);
+  for (int h = 0; h < 16; ++h) {
+    if (factors[h] == 1.0F) {
+      continue;
+    }
+    float* row = sum + static_cast<ptrdiff_t>(h) * dim;
+    for (int d = 0; d < dim; d += 16) {
+      store(row + d, load(row + d) * set1(factors[h]));
+    }
+  }
+}
+
+inline void add_tile(const TileBlock& b, const uint16_t* upper, const uint16_t* lower, float* sum) {
+  const auto sum_bytes = static_cast<size_t>(b.dim) * sizeof(float);
+  _tile_loadd(4, upper, 64);
+  _tile_loadd(5, lower, 64);
+  for (int d = 0; d < b.dim; d += 32) {
+    _tile_loadd(0, sum + d, sum_bytes);
+    _tile_loadd(1, sum + d + 16, sum_bytes);
+    _tile_loadd(2, b.pairs + 2 * d, sum_bytes);
+    _tile_loadd(3, b.pairs + 2 * d + 32, sum_bytes);
+    _tile_dpbf16ps(0, 4, 2);
+    _tile_dpbf16ps(1, 4, 3);
+    _tile_dpbf16ps(0, 5, 2);
+    _tile_dpbf16ps(1, 5, 3);
+    _tile_stored(0, sum + d, sum_bytes);
+    _tile_stored(1, sum + d + 16, sum_bytes);
+  }
+}
+
+void attend_tile_block(const TileBlock& b) noexcept {
+  alignas(64) float scores[kTileKeys * 16];
+  alignas(64) uint16_t upper[16 * kTileKeys];
+  alignas(64) uint16_t lower[16 * kTileKeys];
+  _tile_loadconfig(&kTileConfig);
+  for (int first = 0; first < b.n_heads; first += kTileHeads) {
+    float* sum = b.sum + static_cast<ptrdiff_t>(first) * b.dim;
+    score_tile(b, b.q + static_cast<ptrdiff_t>(first) * b.dim * 2, scores);
+    rescale(sum, b.dim, weigh_tile(b, first, scores, upper, lower));
+    add_tile(b, upper, lower, sum);
+  }
+  _tile_release();
+}
+
+constexpr TileAttentionKernels kTileKernels = {split_query, set_key, finish_keys, attend_tile_block};
+
+}  // namespace
+
+const AttentionKernels kAttentionAmx = {attend_block, unpack_kv,   set_index_values, set_index_codes,
+                                        score_values, score_codes, &kTileKernels};
+
+}  // namespace fathom::cpu
