@@ -33,8 +33,8 @@ inline constexpr int kTileKeys = 32;   // keys of a block
 inline constexpr int kTileHeads = 16;  // heads that are taken together
 
 struct TileBlock {
-  const uint16_t* keys = nullptr;   // [kTileKeys][dim]
-  const uint16_t* pairs = nullptr;  // [kTileKeys / 2][dim][2]: the same, two keys side by side
+  const uint16_t* keys = nullptr;   // of set_key, [kTileKeys * dim]
+  const uint16_t* pairs = nullptr;  // of finish_keys: the same, two keys side by side
   int first = 0;
   int last = 0;
   int dim = 0;  // a multiple of 32

@@ -80,44 +80,56 @@ void split_query(const float* q, int n_heads, int dim, uint16_t* out) noexcept {
   }
 }
 
+// Dims [d, d + 32) of a key: [half of the keys][step of dims][16 keys][32].
+inline ptrdiff_t key_offset(int row, int d, int dim) {
+  return (static_cast<ptrdiff_t>(row / 16) * (dim / kTileStep) + d / kTileStep) * kTileValues + row % 16 * kTileStep;
+}
+
 void set_key(const float* key, int dim, int row, uint16_t* keys) noexcept {
-  uint16_t* out = keys + static_cast<ptrdiff_t>(row) * dim;
   for (int d = 0; d < dim; d += kTileStep) {
-    _mm512_storeu_si512(out + d, to_bf16(load(key + d), load(key + d + 16)));
+    _mm512_storeu_si512(keys + key_offset(row, d, dim), to_bf16(load(key + d), load(key + d + 16)));
   }
 }
 
+// pairs: [16 dims][16 pairs of keys][16][2]
 void finish_keys(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) noexcept {
-  for (int row = 0; row < kTileKeys; ++row) {
-    if (row < first || row >= last) {
-      __builtin_memset(keys + static_cast<ptrdiff_t>(row) * dim, 0, sizeof(uint16_t) * static_cast<size_t>(dim));
-    }
-  }
-  for (int row = 0; row < kTileKeys; row += 2) {
-    const uint16_t* a = keys + static_cast<ptrdiff_t>(row) * dim;
-    uint16_t* out = pairs + static_cast<ptrdiff_t>(row) * dim;
-    for (int d = 0; d < dim; d += 16) {
-      const I32 even = load_u16(a + d, 16);
-      const I32 odd = load_u16(a + dim + d, 16);
-      _mm512_storeu_si512(out + 2 * d, (even | shift_left<16>(odd)).v);
+  for (int d = 0; d < dim; d += kTileStep) {
+    uint16_t* out = pairs + static_cast<ptrdiff_t>(d) * kTileKeys;
+    for (int row = 0; row < kTileKeys; row += 2) {
+      uint16_t* even = keys + key_offset(row, d, dim);
+      uint16_t* odd = even + kTileStep;
+      if (row < first || row >= last) {
+        _mm512_storeu_si512(even, _mm512_setzero_si512());
+      }
+      if (row + 1 < first || row + 1 >= last) {
+        _mm512_storeu_si512(odd, _mm512_setzero_si512());
+      }
+      for (int half = 0; half < 2; ++half) {
+        const I32 a = load_u16(even + 16 * half, 16);
+        const I32 b = load_u16(odd + 16 * half, 16);
+        _mm512_storeu_si512(out + half * kTileValues + 16 * row, (a | shift_left<16>(b)).v);
+      }
     }
   }
 }
 
 // scores [kTileKeys][16 heads]
 inline void score_tile(const TileBlock& b, const uint16_t* q, float* scores) {
-  const auto key_bytes = static_cast<size_t>(b.dim) * sizeof(uint16_t);
+  const uint16_t* keys = b.keys;
+  const uint16_t* other_keys = keys + key_offset(16, 0, b.dim);
   _tile_zero(0);
   _tile_zero(1);
   for (int d = 0; d < b.dim; d += kTileStep) {
-    _tile_loadd(2, b.keys + d, key_bytes);
-    _tile_loadd(3, b.keys + static_cast<ptrdiff_t>(16) * b.dim + d, key_bytes);
+    _tile_loadd(2, keys, 64);
+    _tile_loadd(3, other_keys, 64);
     _tile_loadd(4, q, 64);
     _tile_loadd(5, q + kTileValues, 64);
     _tile_dpbf16ps(0, 2, 4);
     _tile_dpbf16ps(1, 3, 4);
     _tile_dpbf16ps(0, 2, 5);
     _tile_dpbf16ps(1, 3, 5);
+    keys += kTileValues;
+    other_keys += kTileValues;
     q += 2 * kTileValues;
   }
   _tile_stored(0, scores, 64);
@@ -185,8 +197,8 @@ inline void add_tile(const TileBlock& b, const uint16_t* upper, const uint16_t* 
   for (int d = 0; d < b.dim; d += 32) {
     _tile_loadd(0, sum + d, sum_bytes);
     _tile_loadd(1, sum + d + 16, sum_bytes);
-    _tile_loadd(2, b.pairs + 2 * d, sum_bytes);
-    _tile_loadd(3, b.pairs + 2 * d + 32, sum_bytes);
+    _tile_loadd(2, b.pairs + static_cast<ptrdiff_t>(d) * kTileKeys, 64);
+    _tile_loadd(3, b.pairs + static_cast<ptrdiff_t>(d) * kTileKeys + kTileValues, 64);
     _tile_dpbf16ps(0, 4, 2);
     _tile_dpbf16ps(1, 4, 3);
     _tile_dpbf16ps(0, 5, 2);
