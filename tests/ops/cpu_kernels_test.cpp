@@ -172,6 +172,40 @@ TEST_P(CpuKernelsTest, EveryCodeUnpacksAsInCore) {
   }
 }
 
+TEST_P(CpuKernelsTest, TileKeysAreTheSameFromRowsAndFromFloats) {
+  const TileAttentionKernels* tiles = attention().tiles;
+  if (tiles == nullptr) {
+    GTEST_SKIP() << "no matrix units in " << GetParam();
+  }
+  const KvRowLayout layout{448, 64};
+  std::mt19937 random(1);
+  std::vector<std::byte> row(layout.bytes());
+  std::vector<float> values(static_cast<size_t>(layout.dims()));
+  std::vector<uint16_t> from_row(static_cast<size_t>(kTileKeys * layout.dims()));
+  std::vector<uint16_t> from_floats(from_row.size());
+  for (int key = 0; key < kTileKeys; ++key) {
+    for (int i = 0; i < layout.nope; ++i) {
+      const auto code = static_cast<uint8_t>(random() & 0xFFU);
+      row[static_cast<size_t>(i)] = std::byte{(code & 0x7FU) == kE4M3Nan ? uint8_t{0} : code};
+    }
+    for (int g = 0; g < layout.n_scales(); ++g) {
+      row[layout.scales_offset() + static_cast<size_t>(g)] = static_cast<std::byte>(105 + random() % 40);
+    }
+    for (size_t i = layout.rope_offset(); i < layout.bytes(); i += 2) {
+      row[i] = static_cast<std::byte>(random() & 0xFFU);
+      row[i + 1] = static_cast<std::byte>(random() % 2 * 0x80U + 0x30U + random() % 16U);
+    }
+    tiles->unpack_key(row.data(), layout.nope, layout.rope, key, from_row.data());
+    unpack_kv_row(layout, row, values);
+    tiles->set_key(values.data(), layout.dims(), key, from_floats.data());
+  }
+  EXPECT_EQ(from_row, from_floats);
+
+  row[layout.scales_offset()] = std::byte{kE8M0Nan};
+  tiles->unpack_key(row.data(), layout.nope, layout.rope, 0, from_row.data());
+  EXPECT_TRUE(std::isnan(bf16_to_f32(from_row[0])));
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, CpuKernelsTest, testing::Values("scalar", "avx2", "avx512", "amx"),
                          [](const auto& tested) { return tested.param; });
 

@@ -22,10 +22,10 @@ struct Shape {
   int heads, head_dim, rope_dim, window, index_heads, index_dim, topk;
 };
 inline constexpr Shape kShapes[] = {
-    {"odd", 3, 74, 14, 37, 5, 32, 6},       // no dim fills a vector
-    {"short", 2, 20, 4, 8, 17, 16, 3},      // index rows too short for codes
-    {"tiled", 16, 64, 16, 40, 16, 32, 70},  // heads fill a tile; more entries than a block of keys are selected
-    {"real", 2, 512, 64, 128, 64, 128, 40}  // real widths, few heads
+    {"odd", 3, 74, 14, 37, 5, 32, 6},        // no dim fills a vector
+    {"short", 2, 20, 4, 8, 17, 16, 3},       // index rows too short for codes
+    {"tiled", 16, 192, 64, 40, 16, 64, 70},  // heads fill a tile; more entries than a block of keys are selected
+    {"real", 2, 512, 64, 128, 64, 128, 40}   // real widths, few heads
 };
 
 struct Storage {

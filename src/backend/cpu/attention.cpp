@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_ops.h"
 #include "backend/cpu/split.h"
 #include "backend/cpu/uploaded.h"
+#include "core/activation_sim.h"
 
 namespace fathom::cpu {
 namespace {
@@ -43,10 +44,10 @@ void CpuOps::load_kv_row(const std::byte* in, float* row) const {
   }
 }
 
-// On matrix units where keys are bfloat16 numbers and heads fill tiles.
+// On matrix units where keys are bfloat16 numbers, and heads and dims fill tiles.
 bool CpuOps::attends_in_tiles() const {
   return kernels_.attention->tiles != nullptr && packed_rows() && config_.n_heads % kTileHeads == 0 &&
-         config_.head_dim % kTileKeys == 0;
+         config_.nope_dim() % kFp8Group == 0 && config_.rope_dim % kFp8Group == 0;
 }
 
 void CpuOps::norm_rope(int layer, const Weight& kv_norm, DeviceMat<float> q, DeviceMat<float> kv) {
@@ -195,10 +196,10 @@ class CpuOps::TileAttention {
 
   // A block of keys is filled row by row, then closed.
   void load_key(int k, const std::byte* row) {
-    float* key = scratch_.keys() + static_cast<ptrdiff_t>(tiles_ != nullptr ? 0 : k) * ld_;
-    ops_.load_kv_row(row, key);
     if (tiles_ != nullptr) {
-      tiles_->set_key(key, dim_, k, scratch_.tile_keys());
+      tiles_->unpack_key(row, ops_.config_.nope_dim(), ops_.config_.rope_dim, k, scratch_.tile_keys());
+    } else {
+      ops_.load_kv_row(row, scratch_.keys() + static_cast<ptrdiff_t>(k) * ld_);
     }
   }
   void copy_key(int k, const float* row) {

@@ -37,7 +37,7 @@ struct TileBlock {
   const uint16_t* pairs = nullptr;  // of finish_keys: the same, two keys side by side
   int first = 0;
   int last = 0;
-  int dim = 0;  // a multiple of 32
+  int dim = 0;  // a multiple of 64
   float scale = 1.0F;
   int n_heads = 0;              // a multiple of kTileHeads
   const uint16_t* q = nullptr;  // of split_query
@@ -49,7 +49,9 @@ struct TileBlock {
 struct TileAttentionKernels {
   // q [n_heads][dim] to out [n_heads * dim * 2].
   void (*split_query)(const float* q, int n_heads, int dim, uint16_t* out) noexcept;
-  void (*set_key)(const float* key, int dim, int row, uint16_t* keys) noexcept;
+  // Key `index` of the block, from floats or from a packed row.
+  void (*set_key)(const float* key, int dim, int index, uint16_t* keys) noexcept;
+  void (*unpack_key)(const std::byte* row, int nope, int rope, int index, uint16_t* keys) noexcept;
   // Clears the rows that are not in [first, last) and fills `pairs`.
   void (*finish_keys)(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) noexcept;
   void (*attend_block)(const TileBlock& block) noexcept;

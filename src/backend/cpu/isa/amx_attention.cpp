@@ -91,6 +91,81 @@ void set_key(const float* key, int dim, int row, uint16_t* keys) noexcept {
   }
 }
 
+// Word i of two vectors side by side: a_0 b_0 a_1 b_1 ... by permutex2var.
+struct PairOrder {
+  uint16_t words[64];
+};
+constexpr PairOrder make_pair_order() {
+  PairOrder order = {};
+  for (int i = 0; i < 32; ++i) {
+    order.words[2 * i] = static_cast<uint16_t>(i);
+    order.words[2 * i + 1] = static_cast<uint16_t>(32 + i);
+  }
+  return order;
+}
+constexpr PairOrder kPairOrder = make_pair_order();
+
+// E4M3 magnitudes as bfloat16, upper and lower bytes apart.
+struct E4M3Table {
+  uint8_t upper[128];
+  uint8_t lower[128];
+};
+constexpr E4M3Table make_e4m3_table() {
+  E4M3Table table = {};
+  for (int code = 0; code < 128; ++code) {
+    int mantissa = code & 7;
+    int exponent = (code >> 3) + 120;  // of bfloat16
+    if (code < 8) {
+      ++exponent;
+      while (mantissa != 0 && mantissa < 8) {
+        mantissa *= 2;
+        --exponent;
+      }
+      mantissa &= 7;
+    }
+    const int word = code == 0 ? 0 : code == 0x7F ? 0x7FC0 : exponent << 7 | mantissa << 4;
+    table.upper[code] = static_cast<uint8_t>(word >> 8);
+    table.lower[code] = static_cast<uint8_t>(word & 0xFF);
+  }
+  return table;
+}
+constexpr E4M3Table kE4M3 = make_e4m3_table();
+
+// 64 codes as 64 bfloat16 numbers times a power of two, in two vectors.
+inline void unpack_group(const std::byte* codes, uint8_t scale, __m512i* out) {
+  const __m512i sign_bit = _mm512_set1_epi8(-128);
+  // Unpacking works within 128-bit lanes: put the eight bytes first that it shall put first.
+  const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m512i code = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(codes));
+  const __m512i sign = _mm512_and_si512(code, sign_bit);
+  const __m512i lower =
+      _mm512_permutex2var_epi8(_mm512_loadu_si512(kE4M3.lower), code, _mm512_loadu_si512(kE4M3.lower + 64));
+  const __m512i upper =
+      _mm512_permutex2var_epi8(_mm512_loadu_si512(kE4M3.upper), code, _mm512_loadu_si512(kE4M3.upper + 64));
+  const __m512i signed_upper = _mm512_or_si512(upper, sign);
+  const __m512i shift = _mm512_set1_epi16(static_cast<int16_t>((scale - 127) * 128));
+  const __m512i words[2] = {_mm512_unpacklo_epi8(lower, signed_upper), _mm512_unpackhi_epi8(lower, signed_upper)};
+  for (int i = 0; i < 2; ++i) {
+    const __mmask32 not_zero = _mm512_test_epi16_mask(words[i], _mm512_set1_epi16(0x7FFF));
+    out[i] =
+        scale == kNanScale ? _mm512_set1_epi16(0x7FC0) : _mm512_mask_add_epi16(words[i], not_zero, words[i], shift);
+  }
+}
+
+void unpack_key(const std::byte* row, int nope, int rope, int index, uint16_t* keys) noexcept {
+  const int dim = nope + rope;
+  for (int d = 0; d < nope; d += kFp8Values) {
+    __m512i values[2];
+    unpack_group(row + d, static_cast<uint8_t>(row[nope + d / kFp8Values]), values);
+    _mm512_storeu_si512(keys + key_offset(index, d, dim), values[0]);
+    _mm512_storeu_si512(keys + key_offset(index, d + kTileStep, dim), values[1]);
+  }
+  const std::byte* tail = row + nope + nope / kFp8Values;
+  for (int d = 0; d < rope; d += kTileStep) {
+    _mm512_storeu_si512(keys + key_offset(index, nope + d, dim), _mm512_loadu_si512(tail + 2 * d));
+  }
+}
+
 // pairs: [16 dims][16 pairs of keys][16][2]
 void finish_keys(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) noexcept {
   for (int d = 0; d < dim; d += kTileStep) {
@@ -104,21 +179,23 @@ void finish_keys(uint16_t* keys, int first, int last, int dim, uint16_t* pairs) 
       if (row + 1 < first || row + 1 >= last) {
         _mm512_storeu_si512(odd, _mm512_setzero_si512());
       }
-      for (int half = 0; half < 2; ++half) {
-        const I32 a = load_u16(even + 16 * half, 16);
-        const I32 b = load_u16(odd + 16 * half, 16);
-        _mm512_storeu_si512(out + half * kTileValues + 16 * row, (a | shift_left<16>(b)).v);
-      }
+      const __m512i a = _mm512_loadu_si512(even);
+      const __m512i b = _mm512_loadu_si512(odd);
+      _mm512_storeu_si512(out + 16 * row, _mm512_permutex2var_epi16(a, _mm512_loadu_si512(kPairOrder.words), b));
+      _mm512_storeu_si512(out + kTileValues + 16 * row,
+                          _mm512_permutex2var_epi16(a, _mm512_loadu_si512(kPairOrder.words + 32), b));
     }
   }
 }
 
-// scores [kTileKeys][16 heads]
-inline void score_tile(const TileBlock& b, const uint16_t* q, float* scores) {
+// scores [kTileKeys][16 heads] of the upper and the lower part of the query.
+inline void score_tile(const TileBlock& b, const uint16_t* q, float* scores, float* lower_scores) {
   const uint16_t* keys = b.keys;
   const uint16_t* other_keys = keys + key_offset(16, 0, b.dim);
   _tile_zero(0);
   _tile_zero(1);
+  _tile_zero(6);
+  _tile_zero(7);
   for (int d = 0; d < b.dim; d += kTileStep) {
     _tile_loadd(2, keys, 64);
     _tile_loadd(3, other_keys, 64);
@@ -126,23 +203,26 @@ inline void score_tile(const TileBlock& b, const uint16_t* q, float* scores) {
     _tile_loadd(5, q + kTileValues, 64);
     _tile_dpbf16ps(0, 2, 4);
     _tile_dpbf16ps(1, 3, 4);
-    _tile_dpbf16ps(0, 2, 5);
-    _tile_dpbf16ps(1, 3, 5);
+    _tile_dpbf16ps(6, 2, 5);
+    _tile_dpbf16ps(7, 3, 5);
     keys += kTileValues;
     other_keys += kTileValues;
     q += 2 * kTileValues;
   }
   _tile_stored(0, scores, 64);
   _tile_stored(1, scores + 16 * 16, 64);
+  _tile_stored(6, lower_scores, 64);
+  _tile_stored(7, lower_scores + 16 * 16, 64);
 }
 
 // Turns scores into weights [16 heads][kTileKeys], in two parts; returns what the earlier sums are worth now.
-inline F32 weigh_tile(const TileBlock& b, int first_head, float* scores, uint16_t* upper, uint16_t* lower) {
+inline F32 weigh_tile(const TileBlock& b, int first_head, float* scores, const float* lower_scores, uint16_t* upper,
+                      uint16_t* lower) {
   const F32 scale = set1(b.scale);
   const F32 old_max = load(b.max + first_head);
   F32 new_max = old_max;
   for (int k = b.first; k < b.last; ++k) {
-    const F32 score = load(scores + 16 * k) * scale;
+    const F32 score = (load(scores + 16 * k) + load(lower_scores + 16 * k)) * scale;
     store(scores + 16 * k, score);
     new_max = max(new_max, score);
   }
@@ -190,39 +270,54 @@ inline void rescale(float* sum, int dim, F32 keep) {
   }
 }
 
+// Tile numbers are literals in these intrinsics.
 inline void add_tile(const TileBlock& b, const uint16_t* upper, const uint16_t* lower, float* sum) {
   const auto sum_bytes = static_cast<size_t>(b.dim) * sizeof(float);
+  const uint16_t* pairs = b.pairs;
   _tile_loadd(4, upper, 64);
   _tile_loadd(5, lower, 64);
-  for (int d = 0; d < b.dim; d += 32) {
+  for (int d = 0; d < b.dim; d += 64) {
     _tile_loadd(0, sum + d, sum_bytes);
     _tile_loadd(1, sum + d + 16, sum_bytes);
-    _tile_loadd(2, b.pairs + static_cast<ptrdiff_t>(d) * kTileKeys, 64);
-    _tile_loadd(3, b.pairs + static_cast<ptrdiff_t>(d) * kTileKeys + kTileValues, 64);
+    _tile_loadd(2, pairs, 64);
+    _tile_loadd(3, pairs + kTileValues, 64);
     _tile_dpbf16ps(0, 4, 2);
     _tile_dpbf16ps(1, 4, 3);
     _tile_dpbf16ps(0, 5, 2);
     _tile_dpbf16ps(1, 5, 3);
+    pairs += 2 * kTileValues;
+    _tile_loadd(6, sum + d + 32, sum_bytes);
+    _tile_loadd(7, sum + d + 48, sum_bytes);
+    _tile_loadd(2, pairs, 64);
+    _tile_loadd(3, pairs + kTileValues, 64);
+    _tile_dpbf16ps(6, 4, 2);
+    _tile_dpbf16ps(7, 4, 3);
+    _tile_dpbf16ps(6, 5, 2);
+    _tile_dpbf16ps(7, 5, 3);
+    pairs += 2 * kTileValues;
     _tile_stored(0, sum + d, sum_bytes);
     _tile_stored(1, sum + d + 16, sum_bytes);
+    _tile_stored(6, sum + d + 32, sum_bytes);
+    _tile_stored(7, sum + d + 48, sum_bytes);
   }
 }
 
 void attend_tile_block(const TileBlock& b) noexcept {
   alignas(64) float scores[kTileKeys * 16];
+  alignas(64) float lower_scores[kTileKeys * 16];
   alignas(64) uint16_t upper[16 * kTileKeys];
   alignas(64) uint16_t lower[16 * kTileKeys];
   _tile_loadconfig(&kTileConfig);
   for (int first = 0; first < b.n_heads; first += kTileHeads) {
     float* sum = b.sum + static_cast<ptrdiff_t>(first) * b.dim;
-    score_tile(b, b.q + static_cast<ptrdiff_t>(first) * b.dim * 2, scores);
-    rescale(sum, b.dim, weigh_tile(b, first, scores, upper, lower));
+    score_tile(b, b.q + static_cast<ptrdiff_t>(first) * b.dim * 2, scores, lower_scores);
+    rescale(sum, b.dim, weigh_tile(b, first, scores, lower_scores, upper, lower));
     add_tile(b, upper, lower, sum);
   }
   _tile_release();
 }
 
-constexpr TileAttentionKernels kTileKernels = {split_query, set_key, finish_keys, attend_tile_block};
+constexpr TileAttentionKernels kTileKernels = {split_query, set_key, unpack_key, finish_keys, attend_tile_block};
 
 }  // namespace
 
