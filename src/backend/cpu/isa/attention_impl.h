@@ -235,8 +235,8 @@ void score_codes(const IndexQuery& query, const std::byte* rows, int n, uint8_t*
   }
 }
 
-constexpr AttentionKernels kAttentionKernels = {attend_block,    unpack_kv,    set_index_values,
-                                                set_index_codes, score_values, score_codes, nullptr};
+constexpr AttentionKernels kAttentionKernels = {attend_block, unpack_kv,   set_index_values, set_index_codes,
+                                                score_values, score_codes, nullptr};
 
 }  // namespace
 }  // namespace fathom::cpu
