@@ -39,7 +39,7 @@ SyntheticModel plan(const char* shape, const char* experts) {
   return plan_synthetic(options);
 }
 
-// docs/model.md, section 10: 26.5 GFLOP with the head's 1.06, and 9.55 GB with hyper-connections (67 MB) and routers
+// Known sizes: 26.5 GFLOP with the head's 1.06, and 9.55 GB with hyper-connections (67 MB) and routers
 // (90 MB) in F16, which are F32 here.
 TEST(TokenWork, FlashIsAsPublished) {
   const SyntheticModel flash = plan("flash", "IQ2_XXS/Q2_K");

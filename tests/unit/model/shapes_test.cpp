@@ -36,7 +36,7 @@ TEST(Shapes, AreConsistent) {
   }
 }
 
-// docs/model.md, section 10: parameters of the main model without multi-token prediction.
+// Published sizes of the main model, without multi-token prediction.
 TEST(Shapes, FlashAndProHaveThePublishedSizes) {
   EXPECT_NEAR(static_cast<double>(n_parameters(named_shape("flash"))), 284.3e9, 0.05e9);
   EXPECT_NEAR(static_cast<double>(n_parameters(named_shape("pro"))), 1.573e12, 0.0005e12);
