@@ -13,8 +13,8 @@
 #include "cli/text_io.h"
 #include "cli/text_model.h"
 #include "core/error.h"
+#include "core/utf8.h"
 #include "sampling/softmax.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom::cli {
 namespace {

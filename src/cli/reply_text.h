@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/utf8.h"
 #include "sampling/stop_matcher.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom::cli {
 

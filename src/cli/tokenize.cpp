@@ -7,7 +7,7 @@
 #include "cli/text_io.h"
 #include "cli/text_model.h"
 #include "cli/token_ids.h"
-#include "tokenizer/utf8.h"
+#include "core/utf8.h"
 
 namespace fathom::cli {
 namespace {

@@ -1,6 +1,6 @@
 #include "tokenizer/pre_tokenizer.h"
 
-#include "tokenizer/utf8.h"
+#include "core/utf8.h"
 
 namespace fathom {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/utf8.h"
 #include "support/read_file.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace {
 

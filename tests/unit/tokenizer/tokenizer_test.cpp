@@ -9,11 +9,11 @@
 #include <string>
 #include <thread>
 
+#include "core/utf8.h"
 #include "support/expect_error.h"
 #include "support/read_file.h"
 #include "support/test_tokenizers.h"
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom {
 namespace {
