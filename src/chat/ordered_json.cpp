@@ -52,7 +52,10 @@ class Builder {
   }
 
   bool parse_error(size_t, const std::string&, const Json::exception& error) {
-    problem_ = fmt::format("not valid JSON: {}", json_error_text(error.what()));
+    return fail(fmt::format("not valid JSON: {}", json_error_text(error.what())));
+  }
+  bool fail(std::string problem) {
+    problem_ = std::move(problem);
     return false;
   }
 
@@ -87,8 +90,7 @@ class Builder {
   }
   bool open(Json value) {
     if (levels_.size() == kMaxDepth) {
-      problem_ = fmt::format("JSON nested deeper than {}", kMaxDepth);
-      return false;
+      return fail(fmt::format("JSON nested deeper than {}", kMaxDepth));
     }
     levels_.push_back({place(std::move(value))});
     return true;
@@ -140,6 +142,9 @@ std::string replace_lone_surrogates(std::string_view text) {
 
 // Whether the text is JSON; `builder` holds the value or the problem.
 bool parse(std::string_view text, Builder& builder) {
+  if (text.find('\0') != std::string_view::npos) {  // would end the text for nlohmann's parser
+    return builder.fail("not valid JSON: a NUL character");
+  }
   if (text.find("\\u") != std::string_view::npos) {
     return Json::sax_parse(replace_lone_surrogates(text), &builder);
   }

@@ -77,6 +77,7 @@ TEST(OrderedJson, RejectsWhatIsNotJson) {
   EXPECT_ERROR(rewrite(""), ErrorCode::kBadRequest, "text: not valid JSON");
   EXPECT_ERROR(rewrite("\"\xff\""), ErrorCode::kBadRequest, "text: not valid JSON");
   EXPECT_ERROR(rewrite("1e999"), ErrorCode::kBadRequest, "number overflow");
+  EXPECT_ERROR(rewrite({"{}\0{}", 5}), ErrorCode::kBadRequest, "text: not valid JSON: a NUL character");
   EXPECT_EQ(parse_ordered_json("NaN"), std::nullopt);
 }
 
