@@ -8,8 +8,9 @@
 
 namespace fathom::cpu {
 
-inline constexpr int kKeyBlock = 16;  // keys that are scored together
-inline constexpr int kIndexKeys = 4;  // the same for the indexer
+inline constexpr int kKeyBlock = 16;      // keys that are scored together
+inline constexpr int kIndexKeys = 4;      // the same for the indexer
+inline constexpr int kMaxIndexKeys = 16;  // on matrix units
 
 // One block of keys, which are also the values, against the heads of one query: a step of an online softmax. A head's
 // state before the first block is its sink: max = sink, total = 1, sum = 0.
@@ -76,7 +77,7 @@ struct AttentionKernels {
   // Fills head `head` of the query from its rotated values [dim].
   void (*set_index_values)(const IndexQuery& query, int head, const float* values) noexcept;
   void (*set_index_codes)(const IndexQuery& query, int head, const float* values) noexcept;  // dim a multiple of 32
-  // scores[i] = sum over heads of weight * max(0, head . key i) for n consecutive rows. `keys`: [kIndexKeys][dim].
+  // scores[i] = sum over heads of weight * max(0, head . key i) for n consecutive rows. `keys`: [kMaxIndexKeys][dim].
   void (*score_values)(const IndexQuery& query, const std::byte* rows, int n, float* scores) noexcept;
   void (*score_codes)(const IndexQuery& query, const std::byte* rows, int n, uint8_t* keys, float* scores) noexcept;
 

@@ -24,7 +24,7 @@ class IndexScratch {
     codes_ = zeroed_buffer(lanes * dim);
     offsets_ = zeroed_buffer(lanes * groups * sizeof(int32_t));
     scales_ = zeroed_buffer(lanes * groups * sizeof(float));
-    keys_ = zeroed_buffer(kIndexKeys * dim);
+    keys_ = zeroed_buffer(kMaxIndexKeys * dim);
     if (groups == 0) {
       unpacked_ = zeroed_buffer(kRun * dim * sizeof(float));
     }

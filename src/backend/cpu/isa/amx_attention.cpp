@@ -1,4 +1,5 @@
-// Attention on AMX tiles of bfloat16: 16 heads by 32 keys at a time. All tiles are 16 rows of 64 bytes.
+// Attention on AMX tiles of bfloat16, 16 heads by 32 keys at a time, where all tiles are 16 rows of 64 bytes; and the
+// indexer on tiles of bytes, 16 heads by 16 keys.
 #include "backend/cpu/isa/vec_avx512.h"
 // The vectors come first.
 #include "backend/cpu/isa/attention_impl.h"
@@ -317,11 +318,104 @@ void attend_tile_block(const TileBlock& b) noexcept {
   _tile_release();
 }
 
+// --- Indexer -------------------------------------------------------------------------------------------------------
+
+constexpr int kScoredKeys = 16;
+constexpr int kScoredGroups = 4;  // of FP4 values: the real index_dim
+constexpr int8_t kDoubledCodes[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// Tiles 0 to 3: a group of 16 keys; 4 and 5: the same group of 16 heads, four dims a row; 6 and 7: sums of products.
+constexpr TileConfig make_index_config() {
+  TileConfig config;
+  for (int t = 0; t < kScoredGroups; ++t) {
+    config.row_bytes[t] = kFp4Values;
+  }
+  config.rows[4] = kFp4Values / 4;
+  config.rows[5] = kFp4Values / 4;
+  return config;
+}
+constexpr TileConfig kIndexConfig = make_index_config();
+
+// sums [kScoredGroups][16 keys][16 heads] of one vector of heads.
+inline void multiply_codes(const int8_t* codes, int32_t* sums) {
+  constexpr int kGroupCodes = 16 * kFp4Values;
+  constexpr int kGroupSums = kScoredKeys * 16;
+  _tile_zero(6);
+  _tile_zero(7);
+  _tile_loadd(4, codes, 64);
+  _tile_loadd(5, codes + kGroupCodes, 64);
+  _tile_dpbssd(6, 0, 4);
+  _tile_dpbssd(7, 1, 5);
+  _tile_stored(6, sums, 64);
+  _tile_stored(7, sums + kGroupSums, 64);
+  _tile_zero(6);
+  _tile_zero(7);
+  _tile_loadd(4, codes + 2 * kGroupCodes, 64);
+  _tile_loadd(5, codes + 3 * kGroupCodes, 64);
+  _tile_dpbssd(6, 2, 4);
+  _tile_dpbssd(7, 3, 5);
+  _tile_stored(6, sums + 2 * kGroupSums, 64);
+  _tile_stored(7, sums + 3 * kGroupSums, 64);
+}
+
+// The first `count` of 16 keys whose codes are in `keys`.
+inline void score_key_tile(const IndexQuery& query, const float* key_scales, const uint8_t* keys, int count,
+                           float* scores) {
+  alignas(64) int32_t sums[kScoredGroups * kScoredKeys * 16];
+  F32 total[kScoredKeys];
+  for (F32& t : total) {
+    t = set1(0.0F);
+  }
+  const auto key_bytes = static_cast<size_t>(query.dim);
+  _tile_loadd(0, keys, key_bytes);
+  _tile_loadd(1, keys + kFp4Values, key_bytes);
+  _tile_loadd(2, keys + static_cast<ptrdiff_t>(2) * kFp4Values, key_bytes);
+  _tile_loadd(3, keys + static_cast<ptrdiff_t>(3) * kFp4Values, key_bytes);
+  for (int v = 0; v < query.n_vectors; ++v) {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(v) * kScoredGroups * 16;
+    multiply_codes(query.codes + at * kFp4Values, sums);
+    const F32 weights = load(query.weights + 16 * v);
+    for (int k = 0; k < count; ++k) {
+      F32 dot = set1(0.0F);
+      for (int g = 0; g < kScoredGroups; ++g) {
+        const F32 scale = load(query.scales + at + 16 * g) * set1(key_scales[kScoredGroups * k + g]);
+        dot = fma(to_float(load(sums + (g * kScoredKeys + k) * 16)), scale, dot);
+      }
+      total[k] = fma(weights, max(dot, set1(0.0F)), total[k]);
+    }
+  }
+  store(scores, sum_each(total), count);
+}
+
+void score_codes_in_tiles(const IndexQuery& query, const std::byte* rows, int n, uint8_t* keys,
+                          float* scores) noexcept {
+  if (query.dim != kScoredGroups * kFp4Values) {
+    score_codes(query, rows, n, keys, scores);
+    return;
+  }
+  constexpr ptrdiff_t kCodeBytes = kScoredGroups * kFp4Values / 2;
+  constexpr ptrdiff_t kRowBytes = kCodeBytes + kScoredGroups;
+  float key_scales[kScoredKeys * kScoredGroups];
+  _tile_loadconfig(&kIndexConfig);
+  for (int first = 0; first < n; first += kScoredKeys) {
+    const int count = n - first < kScoredKeys ? n - first : kScoredKeys;
+    for (int k = 0; k < count; ++k) {
+      const std::byte* row = rows + (first + k) * kRowBytes;
+      for (int g = 0; g < kScoredGroups; ++g) {
+        unpack_nibbles(row + g * (kFp4Values / 2), kDoubledCodes, keys + k * query.dim + g * kFp4Values);
+        key_scales[kScoredGroups * k + g] = scale_value(static_cast<uint8_t>(row[kCodeBytes + g]));
+      }
+    }
+    score_key_tile(query, key_scales, keys, count, scores + first);
+  }
+  _tile_release();
+}
+
 constexpr TileAttentionKernels kTileKernels = {split_query, set_key, unpack_key, finish_keys, attend_tile_block};
 
 }  // namespace
 
-const AttentionKernels kAttentionAmx = {attend_block, unpack_kv,   set_index_values, set_index_codes,
-                                        score_values, score_codes, &kTileKernels};
+const AttentionKernels kAttentionAmx = {
+    attend_block, unpack_kv, set_index_values, set_index_codes, score_values, score_codes_in_tiles, &kTileKernels};
 
 }  // namespace fathom::cpu
