@@ -14,7 +14,7 @@ import struct
 import sys
 
 KEEP_PREFIXES = ("tok.", "logits.", "gen.", "gen_margin.", "index_gap.", "router_gap.", "logits_sim.", "flip_frac.",
-                 "noise_sim.", "tok_alt.", "logits_alt.", "noise_alt.", "rope.", "det.130.")
+                 "noise_sim.", "tok_alt.", "logits_alt.", "noise_alt.", "rope.")
 MAX_LENGTH = 300
 LOGIT_TAIL = 64  # rows of logits kept for prompts longer than 130
 
