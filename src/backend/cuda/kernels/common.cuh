@@ -77,18 +77,9 @@ __device__ inline void let_successor_start() {
 #endif
 }
 
-// A load of data that is read once: it need not stay in the first-level cache.
-__device__ inline uint4 load_stream(const void* p) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
-  return v;
-}
-
-__device__ inline float half_at(const uint8_t* p, int index) {
-  return __half2float(reinterpret_cast<const __half*>(p)[index]);
-}
+// Sixteen bytes of a weight. Kept in the first-level cache: where threads have rows of their own, the rest of the line
+// is what they need next.
+__device__ inline uint4 load_codes(const void* p) { return __ldg(static_cast<const uint4*>(p)); }
 
 // 2^(code - 127); 255 is NaN.
 __device__ inline float e8m0(unsigned code) {

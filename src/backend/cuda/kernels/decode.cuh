@@ -42,7 +42,7 @@ struct Chunk<Format::kQ8_0> {
   __device__ static int chunk_of(int piece) { return piece; }
   __device__ static int segment_of(int) { return 0; }
   __device__ static Chunk load(const WeightRow& row, int c) {
-    return {load_stream(row.codes + 16 * c), __ldg(reinterpret_cast<const uint16_t*>(row.scales) + c / 2)};
+    return {load_codes(row.codes + 16 * c), __ldg(reinterpret_cast<const uint16_t*>(row.scales) + c / 2)};
   }
   __device__ void decode(const uint64_t*, uint32_t (&q)[4], float (&scale)[1], float (&)[1]) const {
     q[0] = codes.x;
@@ -65,7 +65,7 @@ struct Chunk<Format::kMXFP4> {
   __device__ static int chunk_of(int piece) { return piece / 2; }
   __device__ static int segment_of(int piece) { return piece % 2; }
   __device__ static Chunk load(const WeightRow& row, int c) {
-    return {load_stream(row.codes + 16 * c), __ldg(row.scales + c)};
+    return {load_codes(row.codes + 16 * c), __ldg(row.scales + c)};
   }
   // Twice the E2M1 values of four codes, one in the low half of each byte.
   __device__ static uint32_t values(uint32_t c) {
@@ -99,7 +99,7 @@ struct Chunk<Format::kQ4_K> {
   __device__ static int chunk_of(int piece) { return piece / 4 * 2 + piece % 2; }
   __device__ static int segment_of(int piece) { return piece / 2 % 2; }
   __device__ static Chunk load(const WeightRow& row, int c) {
-    return {load_stream(row.codes + 16 * c), __ldg(reinterpret_cast<const uint32_t*>(row.scales) + c / 2),
+    return {load_codes(row.codes + 16 * c), __ldg(reinterpret_cast<const uint32_t*>(row.scales) + c / 2),
             __ldg(reinterpret_cast<const __half2*>(row.supers) + c / 8)};
   }
   __device__ void decode(const uint64_t*, uint32_t (&q)[8], float (&scale)[2], float (&minimum)[2]) const {
@@ -138,7 +138,7 @@ struct Chunk<Format::kQ2_K> : TwoBitPieces {
 
   __device__ static Chunk load(const WeightRow& row, int c) {
     Chunk k;
-    k.codes = load_stream(row.codes + 16 * c);
+    k.codes = load_codes(row.codes + 16 * c);
     k.scales = __ldg(reinterpret_cast<const uint32_t*>(row.scales) + c);
     k.d = __ldg(reinterpret_cast<const __half2*>(row.supers) + c / 4);
     return k;
@@ -170,7 +170,7 @@ struct Chunk<Format::kQ3_K> : TwoBitPieces {
 
   __device__ static Chunk load(const WeightRow& row, int c) {
     Chunk k;
-    k.codes = load_stream(row.codes + 16 * c);
+    k.codes = load_codes(row.codes + 16 * c);
     k.high = __ldg(reinterpret_cast<const uint4*>(row.high) + c / 4 * 2 + c % 2);
     k.scales = __ldg(reinterpret_cast<const uint32_t*>(row.scales) + c);
     k.half_block = c / 2 % 2;
@@ -207,7 +207,7 @@ struct Chunk<Format::kIQ2_XXS> {
   __device__ static int chunk_of(int piece) { return piece / 4; }
   __device__ static int segment_of(int piece) { return piece % 4; }
   __device__ static Chunk load(const WeightRow& row, int c) {
-    return {load_stream(row.codes + 16 * c), __ldg(row.scales + c),
+    return {load_codes(row.codes + 16 * c), __ldg(row.scales + c),
             __ldg(reinterpret_cast<const uint16_t*>(row.supers) + c / 4)};
   }
   __device__ void decode(const uint64_t* grid, uint32_t (&q)[16], float (&scale)[4], float (&)[4]) const {

@@ -96,7 +96,7 @@ struct TilePart<F, false> {
     const uint8_t* from = row.codes + first * (F == Format::kF8 ? 1 : 2);
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      words[i] = load_stream(from + 16 * i);
+      words[i] = load_codes(from + 16 * i);
     }
     scale = 1.0F;
     if constexpr (F == Format::kF8) {

@@ -313,7 +313,7 @@ class FloatDots {
 #pragma unroll
     for (int u = 0; u < kDepth; ++u) {
       if ((first + u * lanes_) * kValues < cols_) {
-        loaded_[u] = load_stream(codes_ + 16 * static_cast<int64_t>(first + u * lanes_));
+        loaded_[u] = load_codes(codes_ + 16 * static_cast<int64_t>(first + u * lanes_));
       }
     }
   }
