@@ -112,6 +112,7 @@ Rates measure_decode(ModelRunner& runner, const SequenceCache& base, const Bench
   Rates rates;
   for (int run = 0; run < options.repeat; ++run) {
     std::vector<SequenceCache> sequences;
+    sequences.reserve(static_cast<size_t>(options.seqs));
     for (int i = 0; i < options.seqs; ++i) {
       sequences.push_back(base.fork());
     }
