@@ -21,14 +21,19 @@ const PeakKernels& peak_kernels(std::string_view isa) {
   return isa == "avx512" ? peak_kernels_avx512() : peak_kernels_avx2();
 }
 
-// Seconds of the fastest call.
+template <class Body>
+double seconds_of(ThreadPool& pool, Body&& body) {
+  const auto begin = std::chrono::steady_clock::now();
+  pool.run(body);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Of the fastest pass.
 template <class Body>
 double best_seconds(ThreadPool& pool, Body&& body) {
-  double best = 1e9;
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const auto begin = std::chrono::steady_clock::now();
-    pool.run(body);
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  double best = seconds_of(pool, body);
+  for (int pass = 1; pass < kPasses; ++pass) {
+    best = std::min(best, seconds_of(pool, body));
   }
   return best;
 }
@@ -48,8 +53,12 @@ double measure_read(const PeakKernels& kernels, ThreadPool& pool) {
 }
 
 double measure_int8(const PeakKernels& kernels, ThreadPool& pool) {
-  constexpr int64_t kOperations = int64_t{20'000'000'000};  // some milliseconds of AMX, some hundred of AVX2
-  const int64_t rounds = kOperations / kernels.operations_per_round;
+  // Long enough that a short burst of a higher clock rate does not count.
+  constexpr double kPassSeconds = 0.05;
+  int64_t rounds = int64_t{1} << 16;
+  while (seconds_of(pool, [&](int) { kernels.multiply(rounds); }) < kPassSeconds) {
+    rounds *= 2;
+  }
   const double seconds = best_seconds(pool, [&](int) { kernels.multiply(rounds); });
   return static_cast<double>(rounds * kernels.operations_per_round) * pool.threads() / seconds;
 }
