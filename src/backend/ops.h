@@ -106,9 +106,10 @@ class Ops {
   // The same for the indexer's keys.
   virtual void compress_index(int layer, const CompressorWeights& w, DeviceMat<const float> kv,
                               DeviceMat<const float> gate) = 0;
-  // Lightning indexer (4.6): RoPE, Hadamard and FP4 on q [T, index_heads * index_dim] in place, then the best
-  // index_topk of the visible entries; all of them when there are no more. weights [T, index_heads] unscaled.
-  // selected [T, index_topk]: entry numbers, ascending, padded with -1.
+  // Lightning indexer (4.6): RoPE, Hadamard and FP4 on q [T, index_heads * index_dim], then the best index_topk of the
+  // visible entries; all of them when there are no more. q is used up: it may be changed in place, or left as it is
+  // where nothing is scored. weights [T, index_heads] unscaled. selected [T, index_topk]: entry numbers, ascending,
+  // padded with -1.
   virtual void select_entries(int layer, DeviceMat<float> q, DeviceMat<const float> weights,
                               DeviceMat<int32_t> selected) = 0;
   // Attention (4.3, 4.4) over the window (ring, then this step's kv rows) and the compressed entries: all visible ones

@@ -89,22 +89,22 @@ void CpuOps::select_entries(int layer, DeviceMat<float> q, DeviceMat<const float
   const auto out = [&](int r) { return selected.device_ptr() + r * selected.ld(); };
   if (parts > 1) {
     for (int r = 0; r < rows; ++r) {
-      rotate_index_row(layer, r, q);
-      set_index_query(r, q, weights, scratch(r));
+      if (visible_entries(plan_.row(r).position, ratio) > topk) {
+        rotate_index_row(layer, r, q);
+        set_index_query(r, q, weights, scratch(r));
+      }
     }
   }
 
   const auto head_values = static_cast<size_t>(q.cols());
-  const size_t work = (static_cast<size_t>(rows) + scored / 4) * head_values * sizeof(float);
+  const size_t work = scored == 0 ? static_cast<size_t>(rows) * static_cast<size_t>(topk) * sizeof(int32_t)
+                                  : (static_cast<size_t>(rows) + scored / 4) * head_values * sizeof(float);
   split(static_cast<int64_t>(rows) * parts, work, [&](Range range, int thread) {
     for (auto piece = static_cast<int>(range.first); piece < range.last; ++piece) {
       const int r = piece / parts;
       const StepPlan::Row& row = plan_.row(r);
       const int visible = visible_entries(row.position, ratio);
       IndexScratch& own = scratch(parts > 1 ? piece : thread);
-      if (parts == 1) {
-        rotate_index_row(layer, r, q);
-      }
       if (visible <= topk) {
         if (piece % parts == 0) {
           std::iota(out(r), out(r) + visible, 0);
@@ -113,6 +113,7 @@ void CpuOps::select_entries(int layer, DeviceMat<float> q, DeviceMat<const float
         continue;
       }
       if (parts == 1) {
+        rotate_index_row(layer, r, q);
         set_index_query(r, q, weights, own);
       }
       score_entries(layer, plan_.sequence(row.sequence), partition(visible, parts, piece % parts),
