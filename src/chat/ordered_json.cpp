@@ -59,7 +59,7 @@ class Builder {
     return false;
   }
 
-  [[nodiscard]] Json take() { return std::move(root_); }
+  [[nodiscard]] Json take() { return *std::move(root_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
@@ -76,7 +76,7 @@ class Builder {
   Json* place(Json value) {
     if (levels_.empty()) {
       root_ = std::move(value);
-      return &root_;
+      return &*root_;
     }
     Level& level = levels_.back();
     if (level.value->is_array()) {
@@ -100,7 +100,7 @@ class Builder {
     return true;
   }
 
-  Json root_;
+  std::optional<Json> root_;
   std::vector<Level> levels_;  // containers being read, outermost first; none moves while a child is open
   std::string problem_;
 };

@@ -25,6 +25,9 @@ std::string json_error_text(const std::string& what) {
 
 nlohmann::json parse_json(std::string_view text, const std::string& name) {
   using Event = nlohmann::json::parse_event_t;
+  if (text.find('\0') != std::string_view::npos) {  // would end the text for nlohmann's parser
+    throw Error(ErrorCode::kBadModel, fmt::format("{}: not valid JSON: a NUL character", name));
+  }
   std::vector<std::unordered_set<std::string>> keys;  // of the objects being read, outermost first
   const auto check = [&](int depth, Event event, nlohmann::json& parsed) {
     if (depth > kMaxDepth) {

@@ -79,6 +79,24 @@ TEST(OfficialRender, GivesTheIdsOfEveryCase) {
   }
 }
 
+TEST(OfficialRender, HasAsManyTokensAsTheOfficialApiCounts) {
+  FATHOM_SKIP_WITHOUT_FIXTURES();
+  FATHOM_SKIP_WITHOUT_V4_TOKENIZER();
+  const Tokenizer tokenizer(test::v4_tokenizer_data());
+  int n_checked = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kFixtures + "/official_api_vectors/official")) {
+    const Json vector = parse_ordered_json(test::read_file(file.path().string()), file.path().string());
+    const RenderedPrompt prompt =
+        render_chat(for_generation(read_messages(vector.at("request").at("messages"), "messages")), {});
+    EXPECT_EQ(
+        tokenizer.encode(prompt.text, {.added_tokens = AddedTokenPolicy::kTrusted, .trusted = prompt.trusted}).size(),
+        vector.at("usage").at("prompt_tokens").get<size_t>())
+        << file.path();
+    ++n_checked;
+  }
+  EXPECT_EQ(n_checked, 5);
+}
+
 TEST(OfficialRender, GivesTheShippedOutputs) {
   FATHOM_SKIP_WITHOUT_FIXTURES();
   for (const std::string number : {"1", "2", "3", "4"}) {

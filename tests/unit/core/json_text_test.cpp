@@ -27,6 +27,8 @@ TEST(JsonText, SaysWhereTheTextIsInvalid) {
   EXPECT_ERROR((void)parse_json("", "x.json"), ErrorCode::kBadModel, "x.json: not valid JSON: parse error at line 1");
   EXPECT_ERROR((void)parse_json("{\"a\": }", "x.json"), ErrorCode::kBadModel, "line 1, column 7: syntax error");
   EXPECT_ERROR((void)parse_json("{} {}", "x.json"), ErrorCode::kBadModel, "expected end of input");
+  EXPECT_ERROR((void)parse_json({"{}\0{}", 5}, "x.json"), ErrorCode::kBadModel,
+               "x.json: not valid JSON: a NUL character");
   EXPECT_ERROR((void)parse_json("\"\xff\"", "x.json"), ErrorCode::kBadModel, "invalid string: ill-formed UTF-8");
 }
 
