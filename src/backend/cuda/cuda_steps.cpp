@@ -40,8 +40,8 @@ bool CudaOps::enter(int op, const Args&... args) {
 }
 
 bool CudaOps::few_rows(int rows) const {
-  constexpr int kFewRows = 8;
-  return rows <= kFewRows;
+  // Beyond, tensor cores win although their blocks wait for memory most of the time.
+  return rows <= StepStaging::kFewRows;
 }
 
 void CudaOps::overwrite(const float* data) {
