@@ -67,6 +67,9 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--isa", options.isa, "instructions that the cpu backend uses (default: the best it can)")
       ->check(CLI::IsMember({"scalar", "avx2", "avx512", "amx"}));
   app.add_option("--threads", options.threads, "default: as many as this process may use")->check(kPositive);
+  app.add_option("--device", options.device, "cuda: which GPU (default: the first)")->check(kNotNegative);
+  app.add_option("--gpu-memory", options.gpu_memory, "cuda: bytes it may take, as 80GiB (default: what is free)")
+      ->transform(CLI::AsSizeValue(false));
   add_cache_options(app, options.activation_sim, options.kv_type);
 }
 

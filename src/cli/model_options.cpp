@@ -17,6 +17,8 @@ BackendOptions backend_options(const ModelOptions& options) {
   backend.kind = options.backend;
   backend.isa = options.isa;
   backend.threads = options.threads;
+  backend.device = options.device;
+  backend.gpu_memory = options.gpu_memory;
   backend.cache.activation_sim = options.activation_sim;
   backend.cache.kv_type = options.kv_type.value_or(default_kv_type(options.backend, options.activation_sim));
   return backend;

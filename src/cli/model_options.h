@@ -11,8 +11,10 @@ namespace fathom::cli {
 struct ModelOptions {
   std::string model;  // empty: the bundled one
   BackendKind backend = BackendKind::kAuto;
-  std::string isa;  // cpu: a kernel table by name; empty: the best
-  int threads = 0;  // 0: as many as this process may use
+  std::string isa;        // cpu: a kernel table by name; empty: the best
+  int threads = 0;        // 0: as many as this process may use
+  int device = 0;         // cuda: which GPU
+  size_t gpu_memory = 0;  // cuda: bytes it may take; 0: what is free
   bool activation_sim = true;
   std::optional<KvType> kv_type;  // unset: what suits the backend
 };
