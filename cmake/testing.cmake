@@ -56,7 +56,7 @@ endfunction()
 
 # fathom_fuzz(<name> SOURCES <file>... LIBS <target>...)
 #
-# A libFuzzer target fuzz_<name> (preset `fuzz`, collected in <build>/fuzzers). Other builds make it a plain program that
+# A libFuzzer target fuzz_<name> (preset `asan`, collected in <build>/fuzzers). Other builds make it a plain program that
 # replays the committed inputs in tests/fuzz/corpus/<name>: every input that once failed stays a regression test.
 function(fathom_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")

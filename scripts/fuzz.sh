@@ -8,7 +8,7 @@ usage() {
 usage: scripts/fuzz.sh [--seconds N] [NAME]...
 
 Runs each target (or each NAME: gguf, ...) for N seconds (default 60), starting from tests/fuzz/corpus/NAME. New inputs go to
-build/fuzz/corpus/NAME. An input that fails is left in build/fuzz/artifacts: fix the bug, then add the input to
+build/asan/corpus/NAME. An input that fails is left in build/asan/artifacts: fix the bug, then add the input to
 tests/fuzz/corpus/NAME, where every test run replays it.
 EOF
 }
@@ -24,8 +24,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-configure fuzz
-build=$root/build/fuzz
+configure asan
+build=$root/build/asan
 say "building the fuzz targets"
 cmake --build "$build" --target fuzzers
 if [ ${#names[@]} -eq 0 ]; then
