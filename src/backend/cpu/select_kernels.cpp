@@ -18,9 +18,23 @@ bool request_amx() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+struct CpuId {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+};
+
+// All zero where the CPU does not know the leaf.
+CpuId cpu_id(unsigned leaf) {
+  CpuId id;
+  __get_cpuid_count(leaf, 0, &id.eax, &id.ebx, &id.ecx, &id.edx);
+  return id;
+}
+
 bool has_avx2() {
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-         __builtin_cpu_supports("f16c") != 0;
+  constexpr unsigned kF16c = 1U << 29;  // clang 14 knows no name for it
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && (cpu_id(1).ecx & kF16c) != 0;
 }
 
 bool has_avx512() {
@@ -30,13 +44,9 @@ bool has_avx512() {
 }
 
 bool has_amx() {
-  constexpr unsigned kTiles = 3U << 24 | 1U << 22;  // CPUID 7.0, EDX: AMX-TILE, AMX-INT8 and AMX-BF16
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0 &&
-         __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTiles) == kTiles && request_amx();
+  constexpr unsigned kTiles = 3U << 24 | 1U << 22;  // AMX-TILE, AMX-INT8 and AMX-BF16
+  return has_avx512() && __builtin_cpu_supports("avx512bf16") != 0 && (cpu_id(7).edx & kTiles) == kTiles &&
+         request_amx();
 }
 
 struct Entry {
