@@ -7,7 +7,7 @@ usage() {
   cat <<'EOF'
 usage: scripts/lint.sh [--changed BASE] [FILE]...
 
-Checks the .cpp files of src/ (or FILE...) and the headers they include.
+Checks the .cpp files of src/ (or FILE...) and the headers they include, ISA files excepted.
   --changed BASE  only .cpp files that differ from the commit BASE, or that include a header that does
 EOF
 }
@@ -39,6 +39,8 @@ if [ -n "$base" ]; then
 elif [ ${#files[@]} -eq 0 ]; then
   mapfile -t files < <(git ls-files --cached --others --exclude-standard -- 'src/*.cpp')
 fi
+# ISA files are kernels over intrinsics, whose headers one translation unit includes: other rules hold there.
+mapfile -t files < <(printf '%s\n' "${files[@]}" | grep -v '^src/backend/cpu/isa/' || true)
 [ ${#files[@]} -gt 0 ] || { say "no file to check"; exit 0; }
 
 say "checking ${#files[@]} files"
