@@ -144,7 +144,9 @@ class Internals : public testing::TestWithParam<std::string> {
 
 TEST_P(Internals, EveryOpAgreesWithTheReference) {
   const ReferenceTensors ref((dir_ / "ref.safetensors").string());
-  const auto [runner, trace] = run_traced({GetParam(), dir_}, ref.ints("tok.300").values, {.activation_sim = false});
+  const Traced traced = run_traced({GetParam(), dir_}, ref.ints("tok.300").values, {.activation_sim = false});
+  const auto& runner = traced.runner;
+  const auto& trace = traced.trace;
   const auto rows = static_cast<size_t>(ref.floats("det.embed").rows());
   int compared = 0;
   const auto compare = [&](const std::string& name, const std::vector<float>& expected) {
@@ -210,7 +212,9 @@ TEST_P(Internals, SimulatedCodesAreTheSame) {
   const auto flips = sim.floats("flip_frac.130").values;
   const auto steady =
       static_cast<int>(std::find_if(flips.begin(), flips.end(), [](float f) { return f > 0.0F; }) - flips.begin());
-  const auto [runner, trace] = run_traced({GetParam(), dir_}, sim.ints("tok.130").values, {.activation_sim = true});
+  const Traced traced = run_traced({GetParam(), dir_}, sim.ints("tok.130").values, {.activation_sim = true});
+  const auto& runner = traced.runner;
+  const auto& trace = traced.trace;
   const ModelConfig& config = runner->model_config();
   int first_layer = -1;
   size_t same = 0;
