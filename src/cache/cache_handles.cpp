@@ -1,5 +1,6 @@
 #include "cache/cache_handles.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -27,6 +28,10 @@ CachePool& CacheSlot::pool() const {
 }
 
 void CacheSlot::copy_from(const CacheSlot& other) { pool().ops_->copy_slot(other.id_, id_); }
+
+void CacheSlot::read(std::span<std::byte> out) const { pool().ops_->read_slot(id_, out); }
+
+void CacheSlot::write(std::span<const std::byte> in) { pool().ops_->write_slot(id_, in); }
 
 BlockTable::~BlockTable() { truncate(0); }
 
@@ -57,11 +62,26 @@ void BlockTable::extend(int size, bool copy_last) {
   fresh.ids_.erase(fresh.ids_.begin(), fresh.ids_.begin() + appended);
 }
 
+int BlockTable::unshared() const {
+  const auto shared = std::find_if(ids_.rbegin(), ids_.rend(), [this](int32_t id) { return pool_->is_shared(id); });
+  return static_cast<int>(shared - ids_.rbegin());
+}
+
 void BlockTable::truncate(int size) noexcept {
   while (this->size() > size) {
     pool_->release_block(ids_.back());
     ids_.pop_back();
   }
+}
+
+void BlockTable::read(int i, std::span<std::byte> out) const {
+  pool_->ops_->read_block(ids_[static_cast<size_t>(i)], out);
+}
+
+void BlockTable::write(int i, std::span<const std::byte> in) {
+  const int32_t id = ids_[static_cast<size_t>(i)];
+  FATHOM_CHECK(!pool_->is_shared(id), "a shared block is never written");
+  pool_->ops_->write_block(id, in);
 }
 
 }  // namespace fathom

@@ -16,9 +16,17 @@ void check_limit(const char* name, int value) {
   }
 }
 
-// At least doubles what is reserved, so that a growing cache asks the backend a logarithmic number of times.
-int grown(int reserved, int needed, int limit) {
-  return reserved > limit - reserved ? limit : std::max(needed, 2 * reserved);
+int add_up_to(int limit, int a, int b) { return a > limit - b ? limit : a + b; }
+
+// More than is needed, so that a growing cache asks the backend a logarithmic number of times. Few slots are ever
+// needed.
+int grown_slots(int reserved, int limit) { return add_up_to(limit, reserved, std::max(reserved, 1)); }
+
+// Not much more, because backends touch what they reserve, and a cache shall take what the plan says.
+int grown_blocks(int reserved, int needed, int limit) {
+  constexpr int kLeast = 8;
+  constexpr int kShare = 64;
+  return std::max(needed, add_up_to(limit, reserved, std::max(kLeast, reserved / kShare)));
 }
 
 // The lowest number is handed out first.
@@ -49,12 +57,36 @@ size_t CachePool::bytes_in_use() const {
          static_cast<size_t>(blocks_in_use()) * layout().block_bytes;
 }
 
+bool CachePool::try_reserve(int n) {
+  if (n > blocks_free()) {
+    return false;
+  }
+  const int needed = blocks_in_use() + n;
+  if (needed <= blocks_reserved()) {
+    return true;
+  }
+  try {
+    reserve_blocks(grown_blocks(blocks_reserved(), needed, limits_.max_blocks));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) {
+      throw;
+    }
+    return false;
+  }
+  return true;
+}
+
+std::span<std::byte> CachePool::slot_scratch() {
+  slot_scratch_.resize(layout().slot_bytes);
+  return slot_scratch_;
+}
+
 int CachePool::acquire_slot() {
   if (free_slots_.empty()) {
     if (slots_reserved_ == limits_.max_slots) {
       throw Error(ErrorCode::kCacheFull, fmt::format("cache: all {} slots are in use", limits_.max_slots));
     }
-    reserve_slots(grown(slots_reserved_, slots_reserved_ + 1, limits_.max_slots));
+    reserve_slots(grown_slots(slots_reserved_, limits_.max_slots));
   }
   const int slot = free_slots_.back();
   free_slots_.pop_back();
@@ -69,7 +101,7 @@ std::vector<int32_t> CachePool::acquire_blocks(int n) {
   std::vector<int32_t> blocks;
   blocks.reserve(static_cast<size_t>(n));
   if (const int needed = blocks_in_use() + n; needed > blocks_reserved()) {
-    reserve_blocks(grown(blocks_reserved(), needed, limits_.max_blocks));
+    reserve_blocks(grown_blocks(blocks_reserved(), needed, limits_.max_blocks));
   }
   for (int i = 0; i < n; ++i) {
     const int block = free_blocks_.back();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/ops.h"
@@ -33,6 +34,11 @@ class CachePool {
   [[nodiscard]] int blocks_in_use() const { return blocks_reserved() - static_cast<int>(free_blocks_.size()); }
   [[nodiscard]] int blocks_free() const { return limits_.max_blocks - blocks_in_use(); }
   [[nodiscard]] size_t bytes_in_use() const;
+  // Whether `n` more blocks can be taken, as far as limits and memory go; memory is reserved for them. Throws what the
+  // backend throws, but for kOutOfMemory, which is an answer here.
+  [[nodiscard]] bool try_reserve(int n);
+  // Bytes of one slot, for whoever translates slots; what they hold is nobody's.
+  [[nodiscard]] std::span<std::byte> slot_scratch();
 
  private:
   friend class CacheSlot;
@@ -53,8 +59,9 @@ class CachePool {
   Ops* ops_;
   CacheLimits limits_;
   int slots_reserved_ = 0;
-  std::vector<int> block_refs_;   // by block; one for each that the backend has reserved
-  std::vector<int> free_slots_;   // the next to hand out is the last
+  std::vector<int> block_refs_;  // by block; one for each that the backend has reserved
+  std::vector<int> free_slots_;  // the next to hand out is the last
+  std::vector<std::byte> slot_scratch_;
   std::vector<int> free_blocks_;  // capacities suffice for all that are reserved: giving back cannot fail
 };
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "cache/anchor_image.h"
+#include "core/check.h"
 #include "core/error.h"
 
 namespace fathom {
 
-int SequenceCache::rewind_floor() const { return std::max(0, high_ - pool().layout().options.rewind_rows); }
+int SequenceCache::rewind_floor() const { return std::max(floor_, high_ - pool().layout().options.rewind_rows); }
 
 StepPlan SequenceCache::plan(int n_rows) const {
   check_not_poisoned();
@@ -44,11 +46,7 @@ StepPlan SequenceCache::plan(int n_rows) const {
 }
 
 void SequenceCache::rewind(int position) {
-  check_not_poisoned();
-  if (position < rewind_floor() || position > position_) {
-    throw Error(ErrorCode::kRewindBound,
-                fmt::format("rewind to position {}, possible are {} to {}", position, rewind_floor(), position_));
-  }
+  check_reachable("rewind to", position);
   blocks_.truncate(pool().layout().blocks_for(position));
   move_to(position);
 }
@@ -56,6 +54,7 @@ void SequenceCache::rewind(int position) {
 void SequenceCache::reset() noexcept {
   blocks_.truncate(0);
   high_ = 0;
+  floor_ = 0;
   poisoned_ = false;
   move_to(0);
 }
@@ -66,6 +65,7 @@ SequenceCache SequenceCache::fork() const {
   copy.blocks_ = blocks_;
   copy.slot_.copy_from(slot_);
   copy.high_ = high_;
+  copy.floor_ = floor_;
   copy.position_ = position_;
   return copy;
 }
@@ -83,8 +83,43 @@ void SequenceCache::restore(const Snapshot& snapshot) {
   slot_.copy_from(from.slot_);
   blocks_ = std::move(blocks);
   high_ = from.high_;
+  floor_ = from.floor_;
   poisoned_ = false;
   move_to(from.position_);
+}
+
+Anchor SequenceCache::freeze(int position) const {
+  check_reachable("anchor at", position);
+  const CacheLayout& layout = pool().layout();
+  const std::span<std::byte> slot = pool().slot_scratch();
+  slot_.read(slot);
+  HostBuffer image(anchor_image_bytes(layout, position));
+  pack_anchor_image(layout, position, slot, image.bytes());
+  BlockTable blocks = blocks_;
+  blocks.truncate(layout.blocks_for(position));
+  return {position, std::move(image), std::move(blocks)};
+}
+
+void SequenceCache::resume(const Anchor& anchor) {
+  FATHOM_CHECK(anchor.blocks().is_of(pool()), "the anchor belongs to another pool");
+  const std::span<std::byte> slot = pool().slot_scratch();
+  unpack_anchor_image(pool().layout(), anchor.position(), anchor.image(), slot);
+  BlockTable blocks = anchor.blocks();
+  poison();  // until the slot is whole again
+  slot_.write(slot);
+  blocks_ = std::move(blocks);
+  high_ = anchor.position();
+  floor_ = anchor.position();
+  poisoned_ = false;
+  move_to(anchor.position());
+}
+
+void SequenceCache::check_reachable(const char* what, int position) const {
+  check_not_poisoned();
+  if (position < rewind_floor() || position > position_) {
+    throw Error(ErrorCode::kRewindBound,
+                fmt::format("{} position {}, possible are {} to {}", what, position, rewind_floor(), position_));
+  }
 }
 
 void SequenceCache::check_not_poisoned() const {

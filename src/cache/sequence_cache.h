@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "cache/anchor.h"
 #include "cache/cache_handles.h"
 
 namespace fathom {
@@ -45,6 +46,8 @@ class SequenceCache {
   [[nodiscard]] std::span<const int32_t> blocks() const { return blocks_.ids(); }
   // The lowest position that rewind() accepts.
   [[nodiscard]] int rewind_floor() const;
+  // How far behind the newest row that is at least, where the sequence has so many rows of its own.
+  [[nodiscard]] int rewind_rows() const { return pool().layout().options.rewind_rows; }
 
   // Throws kPoisoned, kEmptyStep, kContextExhausted (nothing fits any more), kContextBound (n does not fit).
   [[nodiscard]] StepPlan plan(int n_rows) const;
@@ -61,18 +64,27 @@ class SequenceCache {
   // another pool.
   void restore(const Snapshot& snapshot);
 
+  // An anchor at `position`, which need not be the newest. Throws kPoisoned, and kRewindBound for a position that
+  // rewind() would not reach.
+  [[nodiscard]] Anchor freeze(int position) const;
+  // Becomes a sequence at the anchor's position, whatever it was before (also poisoned). It cannot be rewound below.
+  // The anchor must be of the same pool.
+  void resume(const Anchor& anchor);
+
  private:
   friend class StepTransaction;
 
   [[nodiscard]] CachePool& pool() const { return slot_.pool(); }
   void check_not_poisoned() const;
+  void check_reachable(const char* what, int position) const;
   void move_to(int position) noexcept;
   void poison() noexcept;
 
   CacheSlot slot_;
   BlockTable blocks_;
   int position_ = 0;
-  int high_ = 0;  // highest position ever written into the slot: what bounds rewind
+  int high_ = 0;   // highest position ever written into the slot: what bounds rewind
+  int floor_ = 0;  // the slot holds nothing of lower positions' rings
   bool poisoned_ = false;
   uint64_t revision_ = 0;  // grows with every change, so that a step planned before it is recognised as stale
 };

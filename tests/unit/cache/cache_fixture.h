@@ -9,10 +9,16 @@ namespace fathom {
 
 inline constexpr int kBlock = 128;  // positions per block
 
+inline CacheLayout toy_layout(int rewind_rows, int context_length) {
+  ModelConfig config = toy_config();
+  config.context_length = context_length;
+  return CacheLayout::make(config, {.block_tokens = kBlock, .rewind_rows = rewind_rows});
+}
+
 struct CacheFixture {
   explicit CacheFixture(const CacheLimits& limits = {.max_context = 2000, .max_slots = 8, .max_blocks = 100},
-                        int rewind_rows = 16)
-      : ops(CacheLayout::make(toy_config(), {.block_tokens = kBlock, .rewind_rows = rewind_rows})), pool(ops, limits) {}
+                        int rewind_rows = 16, int context_length = 4096)
+      : ops(toy_layout(rewind_rows, context_length)), pool(ops, limits) {}
 
   // Commits n rows that nobody looks at.
   void advance(SequenceCache& sequence, int n) {

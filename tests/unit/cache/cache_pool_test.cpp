@@ -33,19 +33,27 @@ TEST(CachePool, ReservesOnlyWhatIsUsed) {
   EXPECT_EQ(f.ops.reservations, (Reservations{{1, 0}}));
 }
 
-TEST(CachePool, GrowsByDoublingUpToTheLimit) {
+TEST(CachePool, SlotsGrowByDoublingUpToTheLimit) {
   CacheFixture f({.max_context = 2000, .max_slots = 5, .max_blocks = 7});
   std::vector<SequenceCache> sequences;
   for (int i = 0; i < 5; ++i) {
     sequences.emplace_back(f.pool);
   }
   EXPECT_EQ(f.ops.reservations, (Reservations{{1, 0}, {2, 0}, {4, 0}, {5, 0}}));
+}
 
-  f.ops.reservations.clear();
-  for (int i = 0; i < 7; ++i) {
-    f.advance(sequences[0], kBlock);
+// Backends touch what they reserve: a long sequence takes little more than its rows need.
+TEST(CachePool, BlocksGrowBySixtyFourthsUpToTheLimit) {
+  constexpr int kBlocks = 4000;
+  CacheFixture f({.max_context = 1 << 20, .max_slots = 1, .max_blocks = kBlocks}, 16, 1 << 20);
+  SequenceCache sequence(f.pool);
+  for (int i = 1; i <= kBlocks; ++i) {
+    f.advance(sequence, kBlock);
+    ASSERT_LE(f.ops.reservations.back().blocks, std::max(i + 8, i + i / 64));
   }
-  EXPECT_EQ(f.ops.reservations, (Reservations{{5, 1}, {5, 2}, {5, 4}, {5, 7}}));
+  EXPECT_EQ(f.ops.reservations.back(), (FakeOps::Reservation{1, kBlocks}));
+  EXPECT_LT(f.ops.reservations.size(), 350U);
+  EXPECT_TRUE(f.ops.block_copies.empty() && f.ops.slot_copies.empty()) << "growing copies nothing";
 }
 
 TEST(CachePool, GrowsAtOnceToWhatOneStepNeeds) {
