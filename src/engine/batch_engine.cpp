@@ -7,6 +7,7 @@
 #include <exception>
 #include <iterator>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "core/error.h"
@@ -35,8 +36,39 @@ SchedulerLimits scheduler_limits(const ModelRunner& runner, const EngineConfig& 
           .max_mixed_rows = config.max_mixed_rows,
           .max_logits = runner.max_logits(),
           .max_active = config.runner.max_sequences,
-          .max_blocks = runner.pool().limits().max_blocks,
+          .max_blocks = runner.pool().limits().max_blocks - runner.blocks_for_copies(),
           .block_tokens = runner.pool().layout().options.block_tokens};
+}
+
+LiveRequest::Limits request_limits(const ModelRunner& runner, const EngineConfig& config) {
+  if (config.anchor_interval < 0) {
+    throw Error(ErrorCode::kBadRequest,
+                fmt::format("anchor_interval: {}, expected at least 0", config.anchor_interval));
+  }
+  const int block_tokens = runner.pool().layout().options.block_tokens;
+  const int blocks = config.anchor_interval / block_tokens + (config.anchor_interval % block_tokens != 0 ? 1 : 0);
+  return {.vocab = runner.vocab(),
+          .max_context = runner.max_context(),
+          .leaves_anchors = config.runner.prefix_bytes > 0,
+          .anchor_interval = blocks * block_tokens};
+}
+
+// Tokens that two sequences begin with, when the last of the second must be computed anyway.
+int shared_tokens(std::span<const TokenId> older, std::span<const TokenId> younger) {
+  const size_t n = std::min(older.size(), younger.size() - 1);
+  const auto end = older.begin() + static_cast<std::ptrdiff_t>(n);
+  return static_cast<int>(std::mismatch(older.begin(), end, younger.begin()).first - older.begin());
+}
+
+std::string describe(const PrefixMatch& match, size_t n_tokens) {
+  std::string text = fmt::format("{} of {} tokens are cached", match.cached, n_tokens);
+  if (match.matched == static_cast<int>(n_tokens)) {
+    return text;
+  }
+  text += match.instead ? fmt::format("; at {} the nearest cached sequence goes on differently (with token {})",
+                                      match.matched, *match.instead)
+                        : fmt::format("; the nearest cached sequence ends at {}", match.matched);
+  return text;
 }
 
 size_t max_unfinished(const EngineConfig& config) {
@@ -51,10 +83,13 @@ size_t max_unfinished(const EngineConfig& config) {
 BatchEngine::BatchEngine(std::unique_ptr<ModelRunner> runner, const EngineConfig& config)
     : runner_(std::move(runner)),
       scheduler_(scheduler_limits(*runner_, config)),
-      vocab_(runner_->vocab()),
-      max_context_(runner_->max_context()),
-      max_unfinished_(max_unfinished(config)),
-      thread_([this] { run(); }) {}
+      request_limits_(request_limits(*runner_, config)),
+      max_unfinished_(max_unfinished(config)) {
+  if (config.runner.prefix_bytes > 0) {
+    prefixes_.emplace(runner_->pool(), config.runner.prefix_bytes);
+  }
+  thread_ = std::thread([this] { run(); });
+}
 
 BatchEngine::~BatchEngine() {
   {
@@ -67,7 +102,7 @@ BatchEngine::~BatchEngine() {
 
 std::optional<RequestHandle> BatchEngine::submit(GenerationRequest request, GenerationCallbacks callbacks) {
   auto state = std::make_shared<RequestState>(thread_.get_id());
-  auto live = std::make_unique<LiveRequest>(std::move(request), std::move(callbacks), state, vocab_, max_context_);
+  auto live = std::make_unique<LiveRequest>(std::move(request), std::move(callbacks), state, request_limits_);
   {
     const std::lock_guard lock(mutex_);
     if (n_unfinished_ >= max_unfinished_) {
@@ -127,6 +162,7 @@ void BatchEngine::sweep() {
                                                  std::make_move_iterator(line_.end()));
   line_.erase(first_over, line_.end());
   for (const auto& request : over) {
+    leave_anchors(*request, /*last=*/true);
     request->deactivate();
   }
   {
@@ -141,6 +177,7 @@ void BatchEngine::sweep() {
     stats_.cache_blocks_used = pool.blocks_in_use();
     stats_.cache_blocks_total = pool.limits().max_blocks;
     stats_.cache_bytes_used = pool.bytes_in_use();
+    stats_.prefix = prefixes_ ? prefixes_->stats() : PrefixCacheStats{};
   }
   for (const auto& request : over) {
     request->deliver_finish();
@@ -148,25 +185,37 @@ void BatchEngine::sweep() {
 }
 
 void BatchEngine::step() {
+  end_waits();
+  StepSchedule schedule = scheduler_.next(entries(), n_active_);
+  if (schedule.n_active != n_active_) {
+    set_active(schedule.n_active);
+    // What has just become active may begin behind a kept prefix, or wait.
+    schedule = scheduler_.next(entries(), n_active_);
+  }
+  run_rows(schedule.rows);
+}
+
+std::vector<LineEntry> BatchEngine::entries() {
   std::vector<LineEntry> entries;
   entries.reserve(line_.size());
   for (const auto& request : line_) {
     entries.push_back(request->entry());
   }
-  const StepSchedule schedule = scheduler_.next(entries, n_active_);
-  set_active(schedule.n_active);
-  run_rows(schedule.rows);
+  return entries;
 }
 
 void BatchEngine::set_active(int n_active) {
   const int n_before = std::exchange(n_active_, n_active);
   for (int i = n_active; i < n_before; ++i) {
-    line_[static_cast<size_t>(i)]->deactivate();
+    LiveRequest& request = *line_[static_cast<size_t>(i)];
+    leave_anchors(request, /*last=*/true);
+    request.deactivate();
   }
   for (int i = n_before; i < n_active; ++i) {
     LiveRequest& request = *line_[static_cast<size_t>(i)];
     try {
       request.activate(*runner_);
+      begin(request, std::span(line_).first(static_cast<size_t>(i)));
     } catch (...) {
       request.fail(current_error());
     }
@@ -174,6 +223,54 @@ void BatchEngine::set_active(int n_active) {
   const std::lock_guard lock(mutex_);
   stats_.preemptions += static_cast<uint64_t>(std::max(n_before - n_active, 0));
   stats_.running = n_active_;
+}
+
+// A prompt that begins like one which is being computed waits for it, unless less would be gained than a step costs.
+void BatchEngine::begin(LiveRequest& request, std::span<const std::unique_ptr<LiveRequest>> older) {
+  constexpr int kWorthWaiting = 32;
+  if (!prefixes_) {
+    return;
+  }
+  int shared = prefixes_->match(request.tokens()).cached + kWorthWaiting - 1;
+  LiveRequest* best = nullptr;
+  for (const auto& other : older) {
+    const int n = other->ended() || request.scores_prompt() ? 0 : shared_tokens(other->tokens(), request.tokens());
+    if (n > shared && n > other->cache().position()) {
+      shared = n;
+      best = other.get();
+    }
+  }
+  if (best != nullptr) {
+    request.wait_for(*best, shared);
+  } else {
+    resume(request);
+  }
+}
+
+// A request that cannot begin fails alone.
+void BatchEngine::resume(LiveRequest& request) {
+  try {
+    const PrefixMatch match = request.resume(*prefixes_);
+    if (log_enabled(LogLevel::kInfo)) {
+      log_info(fmt::format("request {}: {}", request.id(), describe(match, request.tokens().size())));
+    }
+  } catch (...) {
+    request.fail(current_error());
+  }
+}
+
+void BatchEngine::end_waits() {
+  for (int i = 0; i < n_active_; ++i) {
+    LiveRequest& request = *line_[static_cast<size_t>(i)];
+    if (!request.waits()) {
+      continue;
+    }
+    const auto older = std::find_if(line_.begin(), line_.begin() + i,
+                                    [&](const auto& other) { return other->id() == request.waits()->id; });
+    if (older == line_.begin() + i || (*older)->cache().position() >= request.waits()->position) {
+      resume(request);
+    }
+  }
 }
 
 // One step of the model, then the events of its requests. A step that fails fails its own requests, and a request that
@@ -194,6 +291,7 @@ void BatchEngine::run_rows(std::span<const int> rows) {
   EngineStats done;
   const auto begin = std::chrono::steady_clock::now();
   try {
+    make_room(inputs);
     const HostMat<const float> logits = runner_->run(inputs);
     done.last_step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     int first_logit = 0;
@@ -220,8 +318,33 @@ void BatchEngine::advance(LiveRequest& request, HostMat<const float> logits, Eng
   } catch (...) {
     request.fail(current_error());
   }
+  leave_anchors(request, /*last=*/false);
   done.prompt_tokens += static_cast<uint64_t>(request.n_prompt_done() - n_prompt_before);
   done.generated_tokens += static_cast<uint64_t>(request.n_generated() - n_generated_before);
+}
+
+void BatchEngine::make_room(std::span<const StepInput> inputs) {
+  if (!prefixes_) {
+    return;
+  }
+  int n_blocks = 0;
+  for (const StepInput& input : inputs) {
+    n_blocks += input.sequence->plan(static_cast<int>(input.tokens.size())).blocks_acquired;
+  }
+  // Where that fails, the copies of shared blocks are no longer needed or the step says what is missing.
+  static_cast<void>(prefixes_->make_room(n_blocks));
+}
+
+// An anchor less is no failure of a request.
+void BatchEngine::leave_anchors(LiveRequest& request, bool last) noexcept {
+  if (!prefixes_ || !request.active() || request.failed()) {
+    return;
+  }
+  try {
+    request.leave_anchors(*prefixes_, last);
+  } catch (const std::exception& error) {
+    log_warn(fmt::format("a prefix could not be kept: {}", error.what()));
+  }
 }
 
 void BatchEngine::count_step(const EngineStats& done) {

@@ -21,7 +21,7 @@ class BatchEngine final : public Engine {
   ~BatchEngine() override;
 
   [[nodiscard]] std::optional<RequestHandle> submit(GenerationRequest request, GenerationCallbacks callbacks) override;
-  [[nodiscard]] int max_context() const override { return max_context_; }
+  [[nodiscard]] int max_context() const override { return request_limits_.max_context; }
   [[nodiscard]] EngineStats stats() const override;
 
  private:
@@ -30,8 +30,15 @@ class BatchEngine final : public Engine {
   [[nodiscard]] bool collect();
   void sweep();
   void step();
+  [[nodiscard]] std::vector<LineEntry> entries();
   void set_active(int n_active);
+  void begin(LiveRequest& request, std::span<const std::unique_ptr<LiveRequest>> older);
+  void end_waits();
+  void resume(LiveRequest& request);
   void run_rows(std::span<const int> rows);
+  // Blocks for the rows of a step, at the expense of kept prefixes.
+  void make_room(std::span<const StepInput> inputs);
+  void leave_anchors(LiveRequest& request, bool last) noexcept;
   // `done` collects what this step adds to the statistics.
   void advance(LiveRequest& request, HostMat<const float> logits, EngineStats& done);
   void count_step(const EngineStats& done);
@@ -39,13 +46,13 @@ class BatchEngine final : public Engine {
 
   std::unique_ptr<ModelRunner> runner_;
   Scheduler scheduler_;
-  int vocab_;
-  int max_context_;
+  LiveRequest::Limits request_limits_;
   size_t max_unfinished_;
 
   // Touched by the engine's thread alone. In order of arrival; the first n_active_ own cache.
   std::vector<std::unique_ptr<LiveRequest>> line_;
   int n_active_ = 0;
+  std::optional<PrefixCache> prefixes_;  // empty: nothing is kept
   SamplingBuffers buffers_;
 
   mutable std::mutex mutex_;  // of all below

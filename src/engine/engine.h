@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "cache/prefix_cache.h"
 #include "engine/generation.h"
 #include "engine/model_runner.h"
 
@@ -14,6 +15,9 @@ struct EngineConfig {
   RunnerConfig runner;
   int max_mixed_rows = 128;  // prompt rows in a step that others decode in: what bounds their wait for a token
   int max_queue = 256;       // requests waiting beside the runner.max_sequences that run
+  // With runner.prefix_bytes: where the middle of a known prompt is changed, at most so many tokens before the change
+  // are computed again. Rounded up to whole blocks. 0: only requests say where that may be.
+  int anchor_interval = 2048;
 };
 
 struct EngineStats {
@@ -32,6 +36,7 @@ struct EngineStats {
   uint64_t steps_failed = 0;
   double step_seconds = 0.0;  // of all steps
   double last_step_seconds = 0.0;
+  PrefixCacheStats prefix;
 };
 
 class Engine {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/prefix_match.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "sampling/logprobs.h"
@@ -23,12 +24,16 @@ struct GenerationRequest {
   std::optional<int> logprobs;         // with so many alternatives (0: the chosen token's only); unset: none
   std::optional<int> prompt_logprobs;  // the same for every prompt token but the first
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  // Positions of the prompt behind which later prompts may go on differently, as borders of messages: where the engine
+  // keeps what it computed, besides the places it chooses itself.
+  std::vector<int> anchors;
 };
 
 // A part of the prompt was processed.
 struct PromptEvent {
   int n_done = 0;                  // prompt tokens processed so far
   int n_total = 0;                 // prompt tokens
+  int n_cached = 0;                // of those done, the ones that an earlier sequence had left behind
   int first_position = 0;          // of logprobs[0]
   std::vector<Logprobs> logprobs;  // of the prompt tokens from first_position on; empty unless asked for
 };
@@ -53,6 +58,7 @@ struct FinishEvent {
   std::optional<Error> error;         // kError
   int n_prompt = 0;                   // prompt tokens
   int n_generated = 0;                // tokens drawn, a stop token included
+  PrefixMatch prefix;                 // how much of the prompt an earlier sequence had left behind
   double queue_seconds = 0.0;         // submit to the first step
   double prefill_seconds = 0.0;       // first step to the first token
   double decode_seconds = 0.0;        // first token to the end

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <utility>
 
@@ -42,6 +43,13 @@ const GenerationRequest& checked(const GenerationRequest& request, int vocab, in
   }
   check_logprobs("logprobs", request.logprobs);
   check_logprobs("prompt_logprobs", request.prompt_logprobs);
+  const int n_prompt = static_cast<int>(request.prompt.size());
+  for (size_t i = 0; i < request.anchors.size(); ++i) {
+    if (const int position = request.anchors[i]; position < 1 || position > n_prompt) {
+      throw Error(ErrorCode::kBadRequest,
+                  fmt::format("anchors[{}]: position {}, expected 1 to {}", i, position, n_prompt));
+    }
+  }
   return request;
 }
 
@@ -55,37 +63,83 @@ bool accepted(const Callback& callback, const Event& event) noexcept {
   }
 }
 
+uint64_t next_id() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
 
 LiveRequest::LiveRequest(GenerationRequest request, GenerationCallbacks callbacks, std::shared_ptr<RequestState> state,
-                         int vocab, int max_context)
-    : callbacks_(std::move(callbacks)),
+                         const Limits& limits)
+    : id_(next_id()),
+      callbacks_(std::move(callbacks)),
       state_(std::move(state)),
-      sampler_(checked(request, vocab, max_context).sampling, vocab, request.prompt),
+      sampler_(checked(request, limits.vocab, limits.max_context).sampling, limits.vocab, request.prompt),
       stop_tokens_(std::move(request.stop_tokens)),
       logprobs_(request.logprobs),
       prompt_logprobs_(request.prompt_logprobs),
       deadline_(request.deadline),
       tokens_(std::move(request.prompt)),
-      n_prompt_(static_cast<int>(tokens_.size())) {
+      n_prompt_(static_cast<int>(tokens_.size())),
+      anchors_(limits.leaves_anchors ? AnchorPlan(n_prompt_, request.anchors, limits.anchor_interval) : AnchorPlan()) {
   // The last token needs no place in the context: nothing is computed from it.
-  const int room = max_context + 1 - n_prompt_;
+  const int room = limits.max_context + 1 - n_prompt_;
   max_tokens_ = n_prompt_ + std::min(request.max_tokens.value_or(room), room);
 }
 
 LineEntry LiveRequest::entry() const {
   return {.n_tokens = static_cast<int>(tokens_.size()),
           .n_cached = cache_ ? cache_->position() : 0,
-          .all_logits = scores_prompt()};
+          .all_logits = scores_prompt(),
+          .max_rows = wait_ ? 0 : end_of_step() - (cache_ ? cache_->position() : 0)};
 }
 
-// Where a prompt that is partly known already will start further on: the new sequence is empty here.
+int LiveRequest::end_of_step() const {
+  const int end = static_cast<int>(tokens_.size());
+  return cache_ ? anchors_.end_of_step(cache_->position(), end, cache_->rewind_rows()) : end;
+}
+
 void LiveRequest::activate(ModelRunner& runner) {
   cache_.emplace(runner.make_sequence());
   if (!started_) {
     started_ = Clock::now();
+  }
+}
+
+void LiveRequest::deactivate() noexcept {
+  cache_.reset();
+  wait_.reset();
+}
+
+PrefixMatch LiveRequest::resume(PrefixCache& prefixes) {
+  wait_.reset();
+  if (scores_prompt()) {
+    return {};
+  }
+  const PrefixMatch match = prefixes.resume(tokens_, *cache_);
+  if (!prefix_) {
+    prefix_ = match;
+    n_reported_ = match.cached;
+  }
+  return match;
+}
+
+void LiveRequest::wait_for(LiveRequest& other, int shared) {
+  other.anchors_.add(shared);
+  wait_ = Wait{other.id_, shared};
+}
+
+void LiveRequest::leave_anchors(PrefixCache& prefixes, bool last) const {
+  const int position = cache_->position();
+  const std::span<const TokenId> tokens = tokens_;
+  for (int p = anchors_.next(step_start_); p <= position; p = anchors_.next(p)) {
+    prefixes.keep(tokens.first(static_cast<size_t>(p)), *cache_);
+  }
+  if (last) {
+    prefixes.keep(tokens.first(static_cast<size_t>(position)), *cache_);
   }
 }
 
@@ -121,7 +175,11 @@ void LiveRequest::report_prompt(HostMat<const float> logits, int start, int end_
   if (n_done <= n_reported_) {
     return;
   }
-  PromptEvent event{.n_done = n_done, .n_total = n_prompt_, .first_position = n_reported_ + 1, .logprobs = {}};
+  PromptEvent event{.n_done = n_done,
+                    .n_total = n_prompt_,
+                    .n_cached = prefix_ ? prefix_->cached : 0,
+                    .first_position = n_reported_ + 1,
+                    .logprobs = {}};
   if (scores_prompt()) {
     for (int position = event.first_position; position < std::min(n_done + 1, n_prompt_); ++position) {
       event.logprobs.push_back(compute_logprobs(logits.row(position - 1 - start),
@@ -185,6 +243,7 @@ void LiveRequest::deliver_finish() {
   const Clock::time_point first_token = first_token_.value_or(now);
   finish_->n_prompt = n_prompt_;
   finish_->n_generated = n_generated_;
+  finish_->prefix = prefix_.value_or(PrefixMatch{});
   finish_->queue_seconds = seconds(started - submitted_);
   finish_->prefill_seconds = seconds(first_token - started);
   finish_->decode_seconds = seconds(now - first_token);

@@ -25,18 +25,24 @@ int clamp_to_int(uint64_t n) {
   return static_cast<int>(std::min<uint64_t>(n, static_cast<uint64_t>(std::numeric_limits<int>::max())));
 }
 
+// Where sequences go on from the same anchor, a step may for a moment hold both a block and its copy for each of them.
+int blocks_for_copies(const RunnerConfig& config) { return config.prefix_bytes > 0 ? config.max_sequences : 0; }
+
 // One sequence of max_context positions always fits: a request that the context admits can run alone.
 CacheLimits cache_limits(const CacheLayout& layout, const RunnerConfig& config) {
   CacheLimits limits;
   limits.max_slots = config.max_sequences + config.max_snapshots;
   limits.max_context = config.max_context != 0 ? config.max_context : layout.context_length;
   const auto sequences = static_cast<uint64_t>(config.max_sequences);
-  limits.max_blocks = clamp_to_int(sequences * static_cast<uint64_t>(layout.blocks_for(limits.max_context)));
+  const uint64_t useful = sequences * static_cast<uint64_t>(layout.blocks_for(limits.max_context)) +
+                          config.prefix_bytes / layout.block_bytes;
+  const auto copies = static_cast<uint64_t>(blocks_for_copies(config));
+  limits.max_blocks = clamp_to_int(useful + copies);
   if (config.cache_bytes == 0) {
     return limits;
   }
 
-  limits.max_blocks = std::min(limits.max_blocks, clamp_to_int(config.cache_bytes / layout.block_bytes));
+  limits.max_blocks = clamp_to_int(std::min<uint64_t>(useful, config.cache_bytes / layout.block_bytes));
   const uint64_t room = static_cast<uint64_t>(limits.max_blocks) * static_cast<uint64_t>(layout.options.block_tokens);
   if (config.max_context == 0 && room > 0) {
     limits.max_context = std::min(limits.max_context, clamp_to_int(room));
@@ -48,6 +54,7 @@ CacheLimits cache_limits(const CacheLayout& layout, const RunnerConfig& config) 
                             "one sequence of {}",
                             config.cache_bytes, room, needed * layout.block_bytes, std::max(config.max_context, 1)));
   }
+  limits.max_blocks = clamp_to_int(static_cast<uint64_t>(limits.max_blocks) + copies);
   return limits;
 }
 
@@ -76,6 +83,7 @@ ModelRunner::ModelRunner(std::unique_ptr<WeightSource> source, const ModelConfig
       ops_(std::move(ops)),
       model_(bind_weights(*source_, model)),
       pool_(*ops_, cache_limits(ops_->cache_layout(), checked(config))),
+      blocks_for_copies_(fathom::blocks_for_copies(config)),
       max_rows_(config.backend.max_rows),
       max_logits_(config.max_logits != 0 ? config.max_logits : max_rows_) {
   upload_weights(model_, *ops_);

@@ -25,7 +25,10 @@ struct RunnerConfig {
   int max_sequences = 1;
   int max_snapshots = 0;   // slots beyond the live sequences'
   size_t cache_bytes = 0;  // limit of the blocks of all sequences together; 0: enough for all at full context
-  int max_logits = 0;      // rows of one step whose logits may be asked for; 0: backend.max_rows
+  // What sequences may leave behind for later ones (prefix_cache.h). With cache_bytes their blocks are within it and
+  // give way to those of live sequences; else they come on top. 0: nothing is kept.
+  size_t prefix_bytes = 0;
+  int max_logits = 0;  // rows of one step whose logits may be asked for; 0: backend.max_rows
 };
 
 // What one sequence adds in a step: `tokens` follow its committed rows. Logits are computed for the last `n_logits` of
@@ -55,6 +58,8 @@ class ModelRunner {
   [[nodiscard]] const CachePool& pool() const { return pool_; }
   [[nodiscard]] int vocab() const { return model_.config.vocab; }
   [[nodiscard]] int max_context() const { return pool_.limits().max_context; }
+  // Of the pool's blocks, those kept free for copies that steps make for a moment.
+  [[nodiscard]] int blocks_for_copies() const { return blocks_for_copies_; }
   [[nodiscard]] int max_rows() const { return max_rows_; }
   [[nodiscard]] int max_logits() const { return max_logits_; }
 
@@ -80,6 +85,7 @@ class ModelRunner {
   std::unique_ptr<Ops> ops_;
   Model model_;
   CachePool pool_;
+  int blocks_for_copies_;
   int max_rows_;
   int max_logits_;
   Scratch scratch_;

@@ -27,7 +27,7 @@ class RowSharing {
 
   // Up to `wanted` more rows for request i; what it got.
   int grant(size_t i, int wanted) {
-    int n = std::min({wanted, entries_[i].pending() - rows_[i], free_rows_});
+    int n = std::min({wanted, entries_[i].rows_wanted() - rows_[i], free_rows_});
     if (entries_[i].all_logits) {
       const int own = rows_[i] == 0 ? 1 : 0;
       n = std::min(n, free_logits_ + own);
@@ -93,10 +93,12 @@ int Scheduler::choose_active(std::span<const LineEntry> line, int n_active) cons
 std::vector<int> Scheduler::share_rows(std::span<const LineEntry> active) const {
   std::vector<int> rows(active.size());
   std::vector<size_t> prompts;  // that can still take rows
+  int n_decoding = 0;
   for (size_t i = 0; i < active.size(); ++i) {
     if (active[i].pending() == 1) {
-      rows[i] = 1;
-    } else {
+      rows[i] = active[i].rows_wanted();
+      n_decoding += rows[i];
+    } else if (active[i].rows_wanted() > 0) {
       prompts.push_back(i);
     }
   }
@@ -104,7 +106,6 @@ std::vector<int> Scheduler::share_rows(std::span<const LineEntry> active) const 
     return rows;
   }
   const int n_active = static_cast<int>(active.size());
-  const int n_decoding = n_active - static_cast<int>(prompts.size());
   const int free_rows =
       n_decoding == 0 ? limits_.max_rows : std::min(limits_.max_mixed_rows, limits_.max_rows - n_decoding);
   RowSharing sharing(active, rows, free_rows, limits_.max_logits - n_active);

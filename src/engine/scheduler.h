@@ -10,6 +10,8 @@
 // short one never waits for a long one.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -28,8 +30,11 @@ struct LineEntry {
   int n_tokens = 0;         // known tokens: the prompt and what was generated
   int n_cached = 0;         // of them in the cache; always fewer, and 0 when not active
   bool all_logits = false;  // needs the logits of all its rows, not of the last one only
+  // In the next step: an anchor is taken behind them. 0: it waits for an older request to compute what both begin with.
+  int max_rows = std::numeric_limits<int>::max();
 
   [[nodiscard]] int pending() const { return n_tokens - n_cached; }
+  [[nodiscard]] int rows_wanted() const { return std::min(pending(), max_rows); }
 };
 
 struct StepSchedule {
@@ -42,7 +47,7 @@ class Scheduler {
   // Throws kBadRequest for limits that contradict each other.
   explicit Scheduler(const SchedulerLimits& limits);
 
-  // At least one row is scheduled unless the line is empty.
+  // At least one row is scheduled unless the line is empty; the first in it must not wait.
   [[nodiscard]] StepSchedule next(std::span<const LineEntry> line, int n_active) const;
 
  private:

@@ -55,6 +55,21 @@ void expect_promises(const std::vector<LineEntry>& line, int n_active_before, co
       << "cache is taken back only when the blocks run out";
 }
 
+TEST(Scheduler, StopsWhereAnAnchorIsDue) {
+  std::vector<LineEntry> line{prompt(200), prompt(100), prompt(100)};
+  line[0].max_rows = 20;
+  EXPECT_EQ(Scheduler(kLimits).next(line, 3).rows, (std::vector<int>{20, 22, 22}));
+  line[1].max_rows = 5;
+  EXPECT_EQ(Scheduler(kLimits).next(line, 3).rows, (std::vector<int>{20, 5, 39}));
+}
+
+TEST(Scheduler, WhoeverWaitsTakesNoRows) {
+  std::vector<LineEntry> line{prompt(200), prompt(100), decoding(50), decoding(60)};
+  line[1].max_rows = 0;
+  line[3].max_rows = 0;
+  EXPECT_EQ(Scheduler(kLimits).next(line, 4).rows, (std::vector<int>{16, 0, 1, 0}));
+}
+
 TEST(Scheduler, LonePromptTakesTheWholeStep) {
   const std::vector<LineEntry> line{prompt(200)};
   EXPECT_EQ(Scheduler(kLimits).next(line, 0).rows, (std::vector<int>{64}));

@@ -28,7 +28,7 @@ uint64_t hash_of(std::span<const TokenId> tokens) {
   return hash;
 }
 
-// What the slot keeps of a sequence, as a model keeps its ring: it must fit the blocks.
+// What the slot keeps of a sequence, as a model keeps its ring: it must fit the blocks. The one row of the one ring.
 struct SlotState {
   int64_t position;
   uint64_t hash;
@@ -60,9 +60,12 @@ class ToySource final : public WeightSource {
 CacheLayout toy_layout(int context_length) {
   CacheLayout layout;
   layout.options.block_tokens = kToyBlock;
+  layout.options.rewind_rows = 0;
   layout.context_length = context_length;
-  layout.window = 1;
+  layout.window = 2;
   layout.ring_rows = 1;
+  layout.kv_row_bytes = sizeof(SlotState);
+  layout.layers.emplace_back();
   layout.slot_bytes = sizeof(SlotState);
   layout.block_bytes = kToyBlock * sizeof(TokenId);
   return layout;
