@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "chat/ordered_json.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "core/printable.h"
 
 namespace fathom {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "chat/ordered_json.h"
+#include "core/ordered_json.h"
 
 namespace fathom {
 namespace {

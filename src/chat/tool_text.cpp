@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "chat/ordered_json.h"
+#include "core/ordered_json.h"
 
 namespace fathom {
 namespace {

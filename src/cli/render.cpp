@@ -5,10 +5,10 @@
 
 #include "chat/conversation.h"
 #include "chat/message_json.h"
-#include "chat/ordered_json.h"
 #include "cli/exit_code.h"
 #include "cli/text_io.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 
 namespace fathom::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "chat/ordered_json.h"
 #include "chat/reply_parser.h"
+#include "core/ordered_json.h"
 #include "core/prompt_text.h"
 #include "core/utf8.h"
 

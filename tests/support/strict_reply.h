@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "chat/ordered_json.h"
+#include "core/ordered_json.h"
 #include "core/prompt_text.h"
 #include "support/reply_collector.h"
 

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "chat/ordered_json.h"
+#include "core/ordered_json.h"
 #include "support/expect_error.h"
 
 namespace fathom {

@@ -9,8 +9,8 @@
 
 #include "chat/conversation.h"
 #include "chat/message_json.h"
-#include "chat/ordered_json.h"
 #include "chat/prompt.h"
+#include "core/ordered_json.h"
 #include "support/read_file.h"
 #include "support/test_tokenizers.h"
 #include "tokenizer/tokenizer.h"

@@ -1,4 +1,4 @@
-#include "chat/ordered_json.h"
+#include "core/ordered_json.h"
 
 #include <fmt/format.h>
 
