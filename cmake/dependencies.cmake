@@ -9,6 +9,7 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 
 if(FATHOM_TESTS)
   find_package(GTest REQUIRED)

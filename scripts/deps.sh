@@ -5,7 +5,7 @@ set -euo pipefail
 
 build_packages=(
   g++ cmake ninja-build pkg-config
-  libcli11-dev libedit-dev libfmt-dev libgmock-dev libgtest-dev libicu-dev libpcre2-dev libspdlog-dev libxxhash-dev
+  libcli11-dev libcpp-httplib-dev libedit-dev libfmt-dev libgmock-dev libgtest-dev libicu-dev libpcre2-dev libspdlog-dev libxxhash-dev
   nlohmann-json3-dev
 )
 check_packages=(binutils clang-14 clang-format-14 clang-tidy-14 git python3)

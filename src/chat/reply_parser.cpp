@@ -56,9 +56,9 @@ std::vector<ReplyEvent> ReplyParser::finish(ReplyEnd end) {
   }
   send_text(Event::kContent, mark_filter_.finish());
 
-  FinishReason reason = n_complete_ > 0 ? FinishReason::kToolCalls : FinishReason::kStop;
+  ReplyFinish reason = n_complete_ > 0 ? ReplyFinish::kToolCalls : ReplyFinish::kStop;
   if (end == ReplyEnd::kLength && !is_complete()) {
-    reason = FinishReason::kLength;
+    reason = ReplyFinish::kLength;
   }
   send({.kind = Event::kFinish, .reason = reason});
   return std::exchange(events_, {});

@@ -24,7 +24,7 @@ enum class ReplyEnd : uint8_t {
   kLength,  // no room for more tokens
 };
 
-enum class FinishReason : uint8_t { kStop, kLength, kToolCalls };
+enum class ReplyFinish : uint8_t { kStop, kLength, kToolCalls };
 
 struct ReplyEvent {
   enum class Kind : uint8_t {
@@ -41,7 +41,7 @@ struct ReplyEvent {
   std::string text = {};
   std::string id = {};
   std::string name = {};
-  FinishReason reason = FinishReason::kStop;
+  ReplyFinish reason = ReplyFinish::kStop;
 
   friend bool operator==(const ReplyEvent&, const ReplyEvent&) = default;
 };

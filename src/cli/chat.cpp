@@ -11,6 +11,7 @@
 #include "cli/text_io.h"
 #include "cli/text_model.h"
 #include "core/error.h"
+#include "server/prompt_tokens.h"
 
 namespace fathom::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include "cli/exit_code.h"
 #include "cli/text_io.h"
 #include "cli/text_model.h"
+#include "server/prompt_tokens.h"
 
 namespace fathom::cli {
 namespace {

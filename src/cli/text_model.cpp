@@ -56,9 +56,4 @@ bool has_chat_tokens(const Tokenizer& tokenizer) {
                      [&](std::string_view token) { return tokenizer.find(token).has_value(); });
 }
 
-std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const RenderedPrompt& prompt) {
-  return tokenizer.encode(
-      prompt.text, {.added_tokens = AddedTokenPolicy::kTrusted, .trusted = prompt.trusted, .markup_everywhere = false});
-}
-
 }  // namespace fathom::cli

@@ -15,9 +15,6 @@ namespace fathom::cli {
 // Whether prompts can be written as a chat.
 [[nodiscard]] bool has_chat_tokens(const Tokenizer& tokenizer);
 
-// The ids of a prompt: control tokens count only where the renderer wrote them.
-[[nodiscard]] std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, const RenderedPrompt& prompt);
-
 // Names the key that `convert` writes for models whose name does not tell their dialect.
 inline constexpr const char* kDialectKey = "fathom.chat_dialect";
 

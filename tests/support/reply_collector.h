@@ -30,7 +30,7 @@ struct CollectedReply {
   std::string reasoning = {};
   std::string content = {};
   std::vector<CollectedCall> calls = {};
-  FinishReason reason = FinishReason::kStop;
+  ReplyFinish reason = ReplyFinish::kStop;
 
   friend bool operator==(const CollectedReply&, const CollectedReply&) = default;
 };

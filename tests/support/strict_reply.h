@@ -38,7 +38,7 @@ class StrictReader {
       require(reply_.content.find(token) == std::string::npos && reply_.reasoning.find(token) == std::string::npos,
               "special token in content");
     }
-    reply_.reason = reply_.calls.empty() ? FinishReason::kStop : FinishReason::kToolCalls;
+    reply_.reason = reply_.calls.empty() ? ReplyFinish::kStop : ReplyFinish::kToolCalls;
     return std::move(reply_);
   }
 

@@ -33,7 +33,7 @@ CollectedReply reply_of(const Json& strict) {
   for (const Json& call : strict.at("tool_calls")) {
     reply.calls.push_back({.name = call.at("name"), .arguments = call.at("arguments")});
   }
-  reply.reason = reply.calls.empty() ? FinishReason::kStop : FinishReason::kToolCalls;
+  reply.reason = reply.calls.empty() ? ReplyFinish::kStop : ReplyFinish::kToolCalls;
   return reply;
 }
 
@@ -41,7 +41,7 @@ CollectedReply call_f(std::string reasoning, std::string content, std::string ar
   return {.reasoning = std::move(reasoning),
           .content = std::move(content),
           .calls = {{.name = "f", .arguments = std::move(arguments)}},
-          .reason = FinishReason::kToolCalls};
+          .reason = ReplyFinish::kToolCalls};
 }
 
 // Where the strict rules reject, or give arguments that are not JSON.

@@ -61,7 +61,7 @@ CollectedReply parse(std::string_view text, const ReplyOptions& options = with_t
 }
 
 CollectedReply calls(std::string content, std::vector<CollectedCall> list) {
-  return {.content = std::move(content), .calls = std::move(list), .reason = FinishReason::kToolCalls};
+  return {.content = std::move(content), .calls = std::move(list), .reason = ReplyFinish::kToolCalls};
 }
 
 const std::string kCall =
@@ -94,8 +94,8 @@ TEST(ReplyParser, ReasonsUnasked) {
 
 TEST(ReplyParser, EndsWithTheEndMark) {
   EXPECT_EQ(parse("a$b" + kCall), (CollectedReply{.content = "a"}));
-  EXPECT_EQ(parse("a$", {}, ReplyEnd::kLength).reason, FinishReason::kStop);
-  EXPECT_EQ(parse("a", {}, ReplyEnd::kLength).reason, FinishReason::kLength);
+  EXPECT_EQ(parse("a$", {}, ReplyEnd::kLength).reason, ReplyFinish::kStop);
+  EXPECT_EQ(parse("a", {}, ReplyEnd::kLength).reason, ReplyFinish::kLength);
 }
 
 TEST(ReplyParser, StreamsTextAndArgumentsAtOnce) {
@@ -141,7 +141,7 @@ TEST(ReplyParser, GivesEveryCallAnId) {
 }
 
 TEST(ReplyParser, CallsEndReasoning) {
-  const CollectedReply expected{.reasoning = "a", .calls = {kParsedCall}, .reason = FinishReason::kToolCalls};
+  const CollectedReply expected{.reasoning = "a", .calls = {kParsedCall}, .reason = ReplyFinish::kToolCalls};
   EXPECT_EQ(parse("a\n\n" + kCall, with_tools(Start::kReasoning)), expected);
   EXPECT_EQ(parse("a" + kCall, with_tools(Start::kReasoning)), expected);
 }
@@ -174,7 +174,7 @@ TEST(ReplyParser, SwallowsTagsThatBeginNoCall) {
 
 TEST(ReplyParser, NeverLeaksHalfATag) {
   EXPECT_EQ(parse("a\n\n[tool_ca", with_tools(), ReplyEnd::kLength),
-            (CollectedReply{.content = "a\n\n", .reason = FinishReason::kLength}));
+            (CollectedReply{.content = "a\n\n", .reason = ReplyFinish::kLength}));
   EXPECT_EQ(parse("a <", with_tools(), ReplyEnd::kLength).content, "a <");
   EXPECT_EQ(parse("a </thin", with_tools(), ReplyEnd::kLength).content, "a </thin");
 }
@@ -261,14 +261,14 @@ TEST(ReplyParser, ACallThatIsCutOffDoesNotEnd) {
   const std::string begin = "a\n\n[tool_calls]\n[invoke name=\"f\"]\n[/invoke]\n[invoke name=\"g\"]\n";
   for (const char* rest : {"", "[parameter name=\"x\" string=\"true\"]1", "[parameter name=\"x\" string=\"tr"}) {
     const CollectedReply cut = parse(begin + rest, with_tools(), ReplyEnd::kLength);
-    EXPECT_EQ(cut.reason, FinishReason::kLength);
+    EXPECT_EQ(cut.reason, ReplyFinish::kLength);
     ASSERT_EQ(cut.calls.size(), 2U);
     EXPECT_TRUE(cut.calls[0].is_complete);
     EXPECT_FALSE(cut.calls[1].is_complete);
-    EXPECT_EQ(parse(begin + rest + "$").reason, FinishReason::kToolCalls);
+    EXPECT_EQ(parse(begin + rest + "$").reason, ReplyFinish::kToolCalls);
   }
-  EXPECT_EQ(parse("a\n\n[tool_calls]\n[invoke name=\"f\"]\n$").reason, FinishReason::kStop);
-  EXPECT_EQ(parse("a\n\n" + kCall, with_tools(), ReplyEnd::kLength).reason, FinishReason::kToolCalls);
+  EXPECT_EQ(parse("a\n\n[tool_calls]\n[invoke name=\"f\"]\n$").reason, ReplyFinish::kStop);
+  EXPECT_EQ(parse("a\n\n" + kCall, with_tools(), ReplyEnd::kLength).reason, ReplyFinish::kToolCalls);
 }
 
 TEST(ReplyParser, IllFormedBytesBecomeReplacementCharacters) {

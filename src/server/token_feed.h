@@ -1,0 +1,55 @@
+// The tokens of one or several generations of the same client, from the engine's thread to the connection's: a bounded
+// queue between two threads that must not wait for each other.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace fathom {
+
+struct FeedEvent {
+  int choice = 0;  // which of the requests
+  std::variant<PromptEvent, TokenEvent, FinishEvent> event;
+};
+
+class TokenFeed {
+ public:
+  // Submits all requests. Throws what Engine::submit throws, and ApiError kRateLimit when its queue is full; then none
+  // is running.
+  TokenFeed(Engine& engine, std::vector<GenerationRequest> requests);
+  // Cancels what still runs, and waits for it.
+  ~TokenFeed() = default;
+  TokenFeed(const TokenFeed&) = delete;
+  TokenFeed& operator=(const TokenFeed&) = delete;
+
+  // The next event, waiting for it up to `timeout`. Every request ends with a FinishEvent. Prompt events come only for
+  // requests that ask for the prompt's log-probabilities; others are counted in prompt_done().
+  // Throws ApiError kOverloaded when so many events wait that the client must have stopped reading.
+  [[nodiscard]] std::optional<FeedEvent> next(std::chrono::milliseconds timeout);
+
+  void cancel(int choice) noexcept { handles_[static_cast<size_t>(choice)].cancel(); }
+  void cancel_all() noexcept;
+  [[nodiscard]] int prompt_done() const;  // tokens of the first request's prompt that were processed
+
+ private:
+  // Enough for the seconds that a client may take over a chunk; a few hundred bytes each with log-probabilities.
+  static constexpr size_t kMaxWaiting = 8192;
+
+  bool push(FeedEvent event);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<FeedEvent> events_;
+  bool overflowed_ = false;
+  int prompt_done_ = 0;
+  std::vector<RequestHandle> handles_;  // last, so that their callbacks end first
+};
+
+}  // namespace fathom
