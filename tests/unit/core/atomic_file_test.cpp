@@ -1,6 +1,8 @@
 #include "core/atomic_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -57,11 +59,51 @@ TEST(AtomicFile, TwoWritersDoNotMeet) {
   EXPECT_EQ(count_files(dir.path()), 1U);
 }
 
+// A process that is killed runs no destructor: what it wrote must have no name.
+TEST(AtomicFile, HasNoNameBeforeItIsComplete) {
+  const TempDir dir;
+  const int probe = ::open(dir.path().c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (probe < 0) {
+    GTEST_SKIP() << "the file system of " << dir.path() << " has no files without a name";
+  }
+  ::close(probe);
+  AtomicFile file(dir.file("out"));
+  file.write(bytes_of("half"));
+  EXPECT_EQ(count_files(dir.path()), 0U);
+  file.commit();
+  EXPECT_EQ(count_files(dir.path()), 1U);
+}
+
+TEST(AtomicFile, FollowsALink) {
+  const TempDir dir;
+  dir.write("old", "old");
+  std::filesystem::create_symlink("old", dir.file("link"));
+  AtomicFile file(dir.file("link"));
+  file.write(bytes_of("new"));
+  file.commit();
+  EXPECT_TRUE(std::filesystem::is_symlink(dir.file("link")));
+  EXPECT_EQ(read_file_bytes(dir.file("old")), "new");
+}
+
+TEST(AtomicFile, TakesTheLongestName) {
+  const TempDir dir;
+  const std::string path = dir.file(std::string(255, 'x'));
+  AtomicFile file(path);
+  file.commit();
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
 TEST(AtomicFile, ReportsWhatFailed) {
   const TempDir dir;
   EXPECT_ERROR(AtomicFile(dir.file("absent/out")), ErrorCode::kIo, "cannot create ");
+  EXPECT_ERROR(AtomicFile("/dev/null"), ErrorCode::kIo,
+               "cannot create /dev/null: it is a device, pipe or socket, expected a new name or a regular file");
+  EXPECT_ERROR(AtomicFile(""), ErrorCode::kIo, "cannot create '': No such file or directory");
+  EXPECT_ERROR(AtomicFile(dir.file(std::string(256, 'x'))), ErrorCode::kIo, "File name too long");
   std::filesystem::create_directory(dir.file("taken"));
-  AtomicFile file(dir.file("taken"));
+  EXPECT_ERROR(AtomicFile(dir.file("taken")), ErrorCode::kIo, "it is a directory, expected");
+  AtomicFile file(dir.file("late"));
+  std::filesystem::create_directory(dir.file("late"));
   EXPECT_ERROR(file.commit(), ErrorCode::kIo, "cannot rename the temporary file to ");
 }
 

@@ -1,6 +1,7 @@
 #include "core/file_map.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <string_view>
@@ -42,6 +43,13 @@ TEST(FileMap, MissingFileIsNamedWithTheReason) {
 TEST(FileMap, DirectoryIsRefused) {
   const test::TempDir dir;
   EXPECT_ERROR(FileMap{dir.path().string()}, ErrorCode::kIo, dir.path().string() + ": not a regular file");
+}
+
+TEST(FileMap, PipeIsRefusedWithoutWaitingForAWriter) {
+  const test::TempDir dir;
+  const std::string path = dir.file("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_ERROR(FileMap{path}, ErrorCode::kIo, path + ": not a regular file");
 }
 
 TEST(FileMap, MoveKeepsViewsValid) {
