@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "chat/ordered_json.h"
 #include "core/error.h"
+#include "core/ordered_json.h"
 #include "core/printable.h"
 #include "core/utf8.h"
 
