@@ -19,13 +19,13 @@ int logits(const LogitsOptions& options) {
   config.backend.max_rows = options.chunk;
   const std::unique_ptr<ModelRunner> runner = ModelRunner::open(config);
 
-  const std::vector<TokenId> tokens = parse_token_ids(text, runner->vocab(), options.tokens_file);
+  const std::vector<TokenId> tokens = parse_token_ids(text, runner->vocab(), text_name(options.tokens_file));
   if (tokens.empty()) {
-    throw Error(ErrorCode::kBadRequest, fmt::format("{}: no token ids", options.tokens_file));
+    throw Error(ErrorCode::kBadRequest, fmt::format("{}: no token ids", text_name(options.tokens_file)));
   }
   if (static_cast<size_t>(options.steps) > tokens.size()) {
     throw Error(ErrorCode::kBadRequest, fmt::format("--steps {} is more than the {} tokens of {}", options.steps,
-                                                    tokens.size(), options.tokens_file));
+                                                    tokens.size(), text_name(options.tokens_file)));
   }
 
   NpyWriter out(options.out, tokens.size(), static_cast<uint64_t>(runner->vocab()));

@@ -77,10 +77,10 @@ class Evaluation {
   Evaluation(const PerplexityOptions& options, std::span<const TokenId> tokens, int vocab)
       : tokens_(tokens), saved_row_(static_cast<size_t>(vocab)) {
     if (!options.against.empty()) {
-      against_.emplace(options.against, tokens, vocab);
+      against_.emplace(options.against, options.context, tokens, vocab);
     }
     if (!options.save_logits.empty()) {
-      save_.emplace(options.save_logits, tokens, vocab);
+      save_.emplace(options.save_logits, options.context, tokens, vocab);
     }
   }
 
@@ -142,7 +142,7 @@ std::vector<TokenId> read_tokens(const PerplexityOptions& options, const Tokeniz
   std::vector<TokenId> tokens = tokenizer.encode(replace_invalid_utf8(read_text(options.text_file)),
                                                  {.added_tokens = AddedTokenPolicy::kNowhere});
   if (tokens.empty()) {
-    throw Error(ErrorCode::kBadRequest, fmt::format("{}: no text", options.text_file));
+    throw Error(ErrorCode::kBadRequest, fmt::format("{}: no text", text_name(options.text_file)));
   }
   return tokens;
 }

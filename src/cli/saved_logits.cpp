@@ -11,9 +11,10 @@ namespace fathom::cli {
 namespace {
 
 std::string header(size_t n, int vocab) {
-  const uint64_t tokens_end = 4 * uint64_t{n};
+  const uint64_t tokens_end = 4 + 4 * uint64_t{n};
   const uint64_t logits_end = tokens_end + 4 * uint64_t{n} * static_cast<uint64_t>(vocab);
-  std::string json = fmt::format(R"({{"tokens":{{"dtype":"I32","shape":[{0}],"data_offsets":[0,{1}]}},)"
+  std::string json = fmt::format(R"({{"window":{{"dtype":"I32","shape":[1],"data_offsets":[0,4]}},)"
+                                 R"("tokens":{{"dtype":"I32","shape":[{0}],"data_offsets":[4,{1}]}},)"
                                  R"("logits":{{"dtype":"F32","shape":[{0},{2}],"data_offsets":[{1},{3}]}}}})",
                                  n, tokens_end, vocab, logits_end);
   json.append((8 - json.size() % 8) % 8, ' ');
@@ -38,10 +39,11 @@ const SafetensorsTensor& require(const SafetensorsFile& file, std::string_view n
 
 }  // namespace
 
-SavedLogitsWriter::SavedLogitsWriter(const std::string& path, std::span<const TokenId> tokens, int vocab)
+SavedLogitsWriter::SavedLogitsWriter(const std::string& path, int window, std::span<const TokenId> tokens, int vocab)
     : file_(path), missing_(tokens.size() * static_cast<uint64_t>(vocab)) {
   const std::string head = header(tokens.size(), vocab);
   file_.write(std::as_bytes(std::span(head)));
+  file_.write(std::as_bytes(std::span(&window, 1)));
   file_.write(std::as_bytes(tokens));
 }
 
@@ -56,8 +58,15 @@ void SavedLogitsWriter::commit() {
   file_.commit();
 }
 
-SavedLogits::SavedLogits(const std::string& path, std::span<const TokenId> tokens, int vocab)
+SavedLogits::SavedLogits(const std::string& path, int window, std::span<const TokenId> tokens, int vocab)
     : file_(SafetensorsFile::open(path)) {
+  int32_t saved_window = 0;
+  const SafetensorsTensor& window_tensor = require(file_, "window", SafetensorsDType::kI32, {1});
+  std::memcpy(&saved_window, window_tensor.bytes.data(), sizeof saved_window);
+  if (saved_window != window) {
+    throw Error(ErrorCode::kBadRequest,
+                fmt::format("{}: logits of windows of {} tokens, expected {} (--ctx)", path, saved_window, window));
+  }
   const uint64_t n = tokens.size();
   const SafetensorsTensor& saved = require(file_, "tokens", SafetensorsDType::kI32, {n});
   if (std::memcmp(saved.bytes.data(), tokens.data(), tokens.size_bytes()) != 0) {

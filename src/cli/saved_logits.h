@@ -1,5 +1,5 @@
-// Logits of a text kept for comparison: a safetensors file with `tokens` I32 [n] (what each row predicts) and `logits`
-// F32 [n, vocab].
+// Logits of a text kept for comparison: a safetensors file with `window` I32 [1] (tokens of the text that a model saw
+// together, at most), `tokens` I32 [n] (what each row predicts) and `logits` F32 [n, vocab].
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace fathom::cli {
 class SavedLogitsWriter {
  public:
   // Throws Error kIo.
-  SavedLogitsWriter(const std::string& path, std::span<const TokenId> tokens, int vocab);
+  SavedLogitsWriter(const std::string& path, int window, std::span<const TokenId> tokens, int vocab);
 
   void append(std::span<const float> row);  // throws kIo
   // Throws kIo. Precondition: one row for each token was appended.
@@ -31,8 +31,9 @@ class SavedLogitsWriter {
 // Owns the mapped file.
 class SavedLogits {
  public:
-  // Throws Error: kIo, kBadModel (no such file of logits), kBadRequest (of other tokens or another vocabulary).
-  SavedLogits(const std::string& path, std::span<const TokenId> tokens, int vocab);
+  // Throws Error: kIo, kBadModel (no such file of logits), kBadRequest (of another window, other tokens or another
+  // vocabulary).
+  SavedLogits(const std::string& path, int window, std::span<const TokenId> tokens, int vocab);
 
   // Copies row `i`; the file's own bytes need not be aligned.
   void read_row(size_t i, std::span<float> row) const;

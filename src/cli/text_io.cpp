@@ -27,9 +27,11 @@ std::string read_all(std::FILE* file, const std::string& name) {
 
 }  // namespace
 
+std::string text_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
 std::string read_text(const std::string& path) {
   if (path == "-") {
-    return read_all(stdin, "standard input");
+    return read_all(stdin, text_name(path));
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (file == nullptr) {

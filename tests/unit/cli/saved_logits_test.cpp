@@ -8,10 +8,12 @@
 namespace fathom::cli {
 namespace {
 
+constexpr int kWindow = 8;
+
 class SavedLogitsTest : public testing::Test {
  protected:
   SavedLogitsTest() {
-    SavedLogitsWriter writer(path_, tokens_, 3);
+    SavedLogitsWriter writer(path_, kWindow, tokens_, 3);
     writer.append(std::vector<float>{1, 2, 3});
     writer.append(std::vector<float>{4, 5, 6});
     writer.commit();
@@ -23,7 +25,7 @@ class SavedLogitsTest : public testing::Test {
 };
 
 TEST_F(SavedLogitsTest, ComeBackRowByRow) {
-  const SavedLogits saved(path_, tokens_, 3);
+  const SavedLogits saved(path_, kWindow, tokens_, 3);
   std::vector<float> row(3);
   saved.read_row(1, row);
   EXPECT_EQ(row, (std::vector<float>{4, 5, 6}));
@@ -39,16 +41,22 @@ TEST_F(SavedLogitsTest, AreAnOrdinarySafetensorsFile) {
 
 TEST_F(SavedLogitsTest, BelongToOneTextAndVocabulary) {
   const std::vector<TokenId> other{2, 1};
-  EXPECT_ERROR(SavedLogits(path_, other, 3), ErrorCode::kBadRequest, "logits of another text");
+  EXPECT_ERROR(SavedLogits(path_, kWindow, other, 3), ErrorCode::kBadRequest, "logits of another text");
   const std::vector<TokenId> longer{2, 0, 1};
-  EXPECT_ERROR(SavedLogits(path_, longer, 3), ErrorCode::kBadRequest, "tokens [2], but this text and model give [3]");
-  EXPECT_ERROR(SavedLogits(path_, tokens_, 4), ErrorCode::kBadRequest, "logits [2, 3], but");
+  EXPECT_ERROR(SavedLogits(path_, kWindow, longer, 3), ErrorCode::kBadRequest,
+               "tokens [2], but this text and model give [3]");
+  EXPECT_ERROR(SavedLogits(path_, kWindow, tokens_, 4), ErrorCode::kBadRequest, "logits [2, 3], but");
+}
+
+TEST_F(SavedLogitsTest, BelongToOneWindow) {
+  EXPECT_ERROR(SavedLogits(path_, kWindow + 1, tokens_, 3), ErrorCode::kBadRequest,
+               "logits of windows of 8 tokens, expected 9");
 }
 
 TEST_F(SavedLogitsTest, AreNotSeenBeforeTheyAreComplete) {
   const std::string path = dir_.file("other");
-  { const SavedLogitsWriter unfinished(path, tokens_, 3); }
-  EXPECT_ERROR(SavedLogits(path, tokens_, 3), ErrorCode::kIo, path);
+  { const SavedLogitsWriter unfinished(path, kWindow, tokens_, 3); }
+  EXPECT_ERROR(SavedLogits(path, kWindow, tokens_, 3), ErrorCode::kIo, path);
 }
 
 }  // namespace
