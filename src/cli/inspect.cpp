@@ -11,6 +11,7 @@
 #include "cli/model_options.h"
 #include "cli/numbers.h"
 #include "cli/text_io.h"
+#include "core/error.h"
 #include "core/printable.h"
 #include "gguf/gguf_file.h"
 #include "model/config_reader.h"
@@ -124,6 +125,10 @@ Json plan_memory(const InspectOptions& options, const ModelConfig& config, uint6
   cache.kv_type = options.kv_type.value_or(default_kv_type(BackendKind::kAuto, options.activation_sim));
   const CacheLayout layout = CacheLayout::make(config, cache);
   const int context = options.context.value_or(config.context_length);
+  if (context > config.context_length) {
+    throw Error(ErrorCode::kContextBound,
+                fmt::format("a context of {} positions exceeds the model's {}", context, config.context_length));
+  }
   const CacheBytes bytes = layout.bytes_for(context, options.sequences);
   return {{"context", context},
           {"sequences", options.sequences},

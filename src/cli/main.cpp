@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@
 #include "cli/synth.h"
 #include "cli/tokenize.h"
 #include "core/error.h"
+#include "model/shapes.h"
 
 namespace fathom::cli {
 namespace {
@@ -34,6 +36,40 @@ using Command = std::function<int()>;
 
 const CLI::Validator kPositive = CLI::Range(1, std::numeric_limits<int>::max()).description("a positive number");
 const CLI::Validator kNotNegative = CLI::Range(0, std::numeric_limits<int>::max()).description("a number >= 0");
+
+// Help in one style: what an option takes, then what it does and what it is without it. What excludes or needs what is
+// told when it occurs.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) {
+      return {};
+    }
+    // CLI11 writes "TYPE:CHECK"; the only checks that tell a user more than the type are lists of choices.
+    std::string type = option->get_type_name();
+    const size_t colon = type.find(':');
+    if (colon != std::string::npos) {
+      type = type.compare(colon, 2, ":{") == 0 ? type.substr(colon + 1) : type.substr(0, colon);
+    }
+    return fmt::format(" {}{}", type, option->get_required() ? " (required)" : "");
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string initial = option->get_default_str();
+    return option->get_description() + (initial.empty() ? "" : fmt::format(" (default: {})", initial));
+  }
+};
+
+// The options that `add` adds stand under a heading of their own.
+void under_heading(CLI::App& app, const std::string& heading, const std::function<void()>& add) {
+  const std::vector<CLI::Option*> before = app.get_options();
+  add();
+  for (CLI::Option* option : app.get_options()) {
+    if (std::ranges::count(before, option) == 0) {
+      option->group(heading);
+    }
+  }
+}
 
 template <class T>
 CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const std::string& help,
@@ -46,9 +82,11 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, T& value, const 
 
 void add_model(CLI::App& app, std::string& model) {
   app.add_option("-m,--model", model,
-                 "GGUF file (the first of a split) or safetensors directory; default: the bundled one")
+                 "GGUF file (the first of a split) or safetensors directory (default: the bundled one)")
       ->type_name("PATH");
 }
+
+void add_json(CLI::App& app, bool& json) { app.add_flag("--json", json, "the result as JSON"); }
 
 void add_cache_options(CLI::App& app, bool& activation_sim, std::optional<KvType>& kv_type) {
   add_choice<bool>(app, "--activation-sim", activation_sim, "round cached rows as in training (default: on)",
@@ -57,8 +95,7 @@ void add_cache_options(CLI::App& app, bool& activation_sim, std::optional<KvType
                                     {{"auto", std::nullopt}, {"f32", KvType::kF32}, {"packed", KvType::kPacked}});
 }
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
-  add_model(app, options.model);
+void add_backend_options(CLI::App& app, ModelOptions& options) {
   add_choice<BackendKind>(app, "--backend", options.backend, "what computes (default: auto)",
                           {{"auto", BackendKind::kAuto},
                            {"reference", BackendKind::kReference},
@@ -66,22 +103,46 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                            {"cuda", BackendKind::kCuda}});
   app.add_option("--isa", options.isa, "instructions that the cpu backend uses (default: the best it can)")
       ->check(CLI::IsMember({"scalar", "avx2", "avx512", "amx"}));
-  app.add_option("--threads", options.threads, "default: as many as this process may use")->check(kPositive);
+  app.add_option("--threads", options.threads, "how many compute (default: as many as this process may use)")
+      ->check(kPositive);
   app.add_option("--device", options.device, "cuda: which GPU (default: the first)")->check(kNotNegative);
   app.add_option("--gpu-memory", options.gpu_memory, "cuda: bytes it may take, as 80GiB (default: what is free)")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
   add_cache_options(app, options.activation_sim, options.kv_type);
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  under_heading(app, "Model and backend", [&] {
+    add_model(app, options.model);
+    add_backend_options(app, options);
+  });
+}
+
+// Before a model is read, which may take minutes.
+void check_sampling(const SamplingParams& params) {
+  try {
+    validate(params, 0);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   SamplingParams& params = options.params;
-  app.add_option("-n,--max-tokens", options.max_tokens, "at most so many tokens; default: until the model ends")
+  app.add_option("-n,--max-tokens", options.max_tokens, "at most so many tokens (default: until the model ends)")
       ->check(kNotNegative);
   app.add_option("--temp", params.temperature, "temperature; 0: always the likeliest token")->capture_default_str();
   app.add_option("--top-p", params.top_p, "only the likeliest tokens that together reach this")->capture_default_str();
   app.add_option("--top-k", params.top_k, "only the K likeliest tokens; 0: all")->capture_default_str();
   app.add_option("--min-p", params.min_p, "only tokens this likely, relative to the likeliest")->capture_default_str();
-  app.add_option("--seed", params.seed, "draws the same tokens every time; default: a new one");
+  app.add_option("--repetition-penalty", params.repetition_penalty, "above 1: fewer tokens seen before")
+      ->capture_default_str();
+  app.add_option("--presence-penalty", params.presence_penalty, "above 0: fewer tokens generated before")
+      ->capture_default_str();
+  app.add_option("--frequency-penalty", params.frequency_penalty, "the same, for each time they were generated")
+      ->capture_default_str();
+  app.add_option("--seed", params.seed, "draws the same tokens every time (default: a new one)");
   app.add_option("--stop", options.stops, "end before this text; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -96,63 +157,71 @@ void add_thinking(CLI::App& app, Thinking& thinking) {
 
 void add_run(CLI::App& app, RunOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("run", "Answer one prompt, or continue a text");
-  add_model_options(*sub, options.model);
   CLI::Option* prompt = sub->add_option("-p,--prompt,PROMPT", options.prompt, "the prompt")->type_name("TEXT");
   sub->add_option("-f,--file", options.prompt_file, "read the prompt from a file; -: standard input")
       ->type_name("FILE")
       ->excludes(prompt);
-  add_sampling_options(*sub, options.sampling);
+  CLI::Option* system =
+      sub->add_option("--system", options.system, "instructions before the prompt")->type_name("TEXT");
   CLI::Option* chat = sub->add_flag_callback(
       "--chat", [&] { options.mode = RunOptions::Mode::kChat; }, "the prompt is one turn of a chat (the default)");
   CLI::Option* raw = sub->add_flag_callback(
       "--raw", [&] { options.mode = RunOptions::Mode::kRaw; }, "the prompt is a text to continue");
-  raw->excludes(chat);
+  raw->excludes(chat)->excludes(system);
   add_thinking(*sub, options.thinking);
   sub->add_flag("--verbose", options.verbose, "print the speed even when stderr is no terminal");
-  sub->callback([&] { command = [&] { return run(options); }; });
+  under_heading(*sub, "Sampling", [&] { add_sampling_options(*sub, options.sampling); });
+  add_model_options(*sub, options.model);
+  sub->callback([&] {
+    check_sampling(options.sampling.params);
+    command = [&] { return run(options); };
+  });
 }
 
 void add_chat(CLI::App& app, ChatCommandOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("chat", "Talk with the model");
-  add_model_options(*sub, options.model);
   sub->add_option("--system", options.system, "instructions before the conversation")->type_name("TEXT");
-  add_sampling_options(*sub, options.sampling);
   add_thinking(*sub, options.thinking);
   sub->add_flag("--verbose", options.verbose, "print the speed after each reply");
-  sub->callback([&] { command = [&] { return chat(options); }; });
+  under_heading(*sub, "Sampling", [&] { add_sampling_options(*sub, options.sampling); });
+  add_model_options(*sub, options.model);
+  sub->callback([&] {
+    check_sampling(options.sampling.params);
+    command = [&] { return chat(options); };
+  });
 }
 
 void add_logits(CLI::App& app, LogitsOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("logits", "Write the logits of a token sequence as a NumPy file");
-  add_model_options(*sub, options.model);
   sub->add_option("--tokens", options.tokens_file, "whitespace-separated token ids; -: standard input")
       ->type_name("FILE")
       ->required();
   sub->add_option("--out", options.out, "float32 [n, vocab]")->type_name("FILE.npy")->required();
   sub->add_option("--chunk", options.chunk, "tokens fed at a time")->check(kPositive)->capture_default_str();
   sub->add_option("--steps", options.steps, "feed the last N one by one")->check(kNotNegative)->capture_default_str();
+  add_model_options(*sub, options.model);
   sub->callback([&] { command = [&] { return logits(options); }; });
 }
 
 void add_perplexity(CLI::App& app, PerplexityOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
-  add_model_options(*sub, options.model);
   sub->add_option("-f,--file", options.text_file, "the text; -: standard input")->type_name("FILE")->required();
   sub->add_option("--ctx", options.context, "positions of one window")->check(kPositive)->capture_default_str();
   CLI::Option* save =
       sub->add_option("--save-logits", options.save_logits, "keep the logits for --against")->type_name("FILE");
   sub->add_option("--against", options.against, "compare with logits kept before")->type_name("FILE")->excludes(save);
-  sub->add_flag("--json", options.json);
+  add_json(*sub, options.json);
+  add_model_options(*sub, options.model);
   sub->callback([&] { command = [&] { return perplexity(options); }; });
 }
 
 void add_inspect(CLI::App& app, InspectOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("inspect", "Show what a model file holds and what running it takes");
-  sub->add_option("-m,--model,MODEL", options.model, "GGUF file or safetensors directory; default: the bundled one")
+  sub->add_option("-m,--model,MODEL", options.model, "GGUF file or safetensors directory (default: the bundled one)")
       ->type_name("PATH");
   sub->add_flag("--tensors", options.tensors, "list every tensor");
   CLI::Option* plan = sub->add_flag("--plan", options.plan, "how much memory running it takes");
-  sub->add_option("--ctx", options.context, "positions of one sequence; default: what the model was trained for")
+  sub->add_option("--ctx", options.context, "positions of one sequence (default: what the model was trained for)")
       ->check(kPositive)
       ->needs(plan);
   sub->add_option("--seqs", options.sequences, "sequences at a time")
@@ -160,7 +229,7 @@ void add_inspect(CLI::App& app, InspectOptions& options, Command& command) {
       ->capture_default_str()
       ->needs(plan);
   add_cache_options(*sub, options.activation_sim, options.kv_type);
-  sub->add_flag("--json", options.json);
+  add_json(*sub, options.json);
   sub->callback([&] { command = [&] { return inspect(options); }; });
 }
 
@@ -217,18 +286,23 @@ void add_convert(CLI::App& app, ConvertOptions& options, Command& command) {
       ->required();
   sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
   add_type(*sub, "--type", options.recipe.all,
-           "all matrices: " + type_names() + "; default: the nearest to what the source holds");
+           "all matrices: " + type_names() + " (default: the nearest to what the source holds)");
   add_type(*sub, "--experts", options.recipe.experts, "routed experts");
   add_type(*sub, "--shared", options.recipe.shared, "shared experts");
   add_type(*sub, "--attn", options.recipe.attention, "attention");
   add_type(*sub, "--compressor", options.recipe.compressor, "compressors and indexers");
   add_type(*sub, "--embd", options.recipe.embedding, "token embedding");
   add_type(*sub, "--output", options.recipe.output, "output matrix");
-  sub->add_option("--name", options.name, "what the model is called; default: the directory's name")->type_name("TEXT");
+  sub->add_option("--name", options.name, "what the model is called (default: the directory's name)")
+      ->type_name("TEXT");
   add_choice<std::optional<ChatDialect>>(*sub, "--dialect", options.dialect,
-                                         "how prompts are written; default: as the name tells",
+                                         "how prompts are written (default: as the name tells)",
                                          {{"official", ChatDialect::kOfficial}, {"preview", ChatDialect::kPreview}});
   sub->callback([&] { command = [&] { return convert(options); }; });
+}
+
+CLI::Validator known_shape() {
+  return CLI::IsMember(std::vector<std::string>(shape_names().begin(), shape_names().end()));
 }
 
 std::vector<CLI::Option*> add_synthetic_types(CLI::App& app, SyntheticOptions& options) {
@@ -236,13 +310,13 @@ std::vector<CLI::Option*> add_synthetic_types(CLI::App& app, SyntheticOptions& o
       app.add_option("--experts", options.experts, "types of the routed experts: gate and up, or gate and up / down")
           ->type_name("T[/T]")
           ->capture_default_str(),
-      add_type(app, "--rest", options.rest, "other matrices; default: Q8_0, compressors and embedding F16"),
+      add_type(app, "--rest", options.rest, "other matrices (default: Q8_0, compressors and embedding F16)"),
       app.add_option("--layers", options.layers, "the first N layers only")->check(kPositive)};
 }
 
 void add_synth(CLI::App& app, SynthOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("synth", "Write a GGUF file with random weights");
-  sub->add_option("SPEC", options.model.shape, "tiny, mid, flash or pro")->required();
+  sub->add_option("SPEC", options.model.shape, "whose shape")->required()->check(known_shape());
   sub->add_option("-o,--out", options.out, "the file to write")->type_name("FILE.gguf")->required();
   add_synthetic_types(*sub, options.model);
   sub->callback([&] { command = [&] { return synth(options); }; });
@@ -252,8 +326,8 @@ void add_bench(CLI::App& app, BenchOptions& options, Command& command) {
   CLI::App* sub = app.add_subcommand("bench", "Measure the speed of a model");
   add_model_options(*sub, options.model);
   CLI::Option* synthetic =
-      sub->add_option("--synthetic", options.synthetic.shape, "no model, but random weights: tiny, mid, flash or pro")
-          ->type_name("SPEC")
+      sub->add_option("--synthetic", options.synthetic.shape, "no model, but random weights of this shape")
+          ->check(known_shape())
           ->excludes("--model");
   for (CLI::Option* option : add_synthetic_types(*sub, options.synthetic)) {
     option->needs(synthetic);
@@ -272,8 +346,22 @@ void add_bench(CLI::App& app, BenchOptions& options, Command& command) {
   add_number("--chunk", options.chunk, kPositive, "tokens of a prompt in one step");
   add_number("--repeat", options.repeat, kPositive, "runs; the median and the best are shown");
   sub->add_flag("--profile", options.profile, "time, bytes and rate of every op");
-  sub->add_flag("--json", options.json);
+  add_json(*sub, options.json);
   sub->callback([&] { command = [&] { return bench(options); }; });
+}
+
+// Names the first word that nothing expected.
+std::string describe_unexpected(const CLI::App& app) {
+  const bool has_command = !app.get_subcommands().empty();
+  const std::vector<std::string> before_command = app.remaining(false);
+  if (has_command && !before_command.empty()) {
+    return fmt::format("'{}' stands before the command, expected behind it", before_command.front());
+  }
+  const std::string word = app.remaining(true).front();
+  if (word.starts_with('-')) {
+    return fmt::format("unknown option '{}'", word);
+  }
+  return fmt::format("{} '{}'", has_command ? "unexpected argument" : "unknown command", word);
 }
 
 // One line on stderr, whatever the text holds.
@@ -287,7 +375,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("Run DeepSeek-V4 models on your own machine.", "fathom");
   app.set_version_flag("--version", "fathom " FATHOM_VERSION);
   app.require_subcommand(0, 1);  // none is refused below, after an unknown word was named
-  app.set_help_all_flag("--help-all", "Help for every command");
+  app.formatter(std::make_shared<HelpFormatter>());
 
   RunOptions run_options;
   ChatCommandOptions chat_options;
@@ -312,11 +400,14 @@ int parse_and_run(int argc, char** argv) {
   add_convert(app, convert_options, command);
   add_synth(app, synth_options, command);
   add_bench(app, bench_options, command);
+  app.set_help_all_flag("--help-all", "Help for every command");  // after them, or each would have it too
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError(describe_unexpected(app));
   } catch (const CLI::ParseError& error) {
     return fail(kExitUsage, fmt::format("{} (see --help)", error.what()));
   }

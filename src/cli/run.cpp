@@ -23,8 +23,9 @@ std::string prompt_text(const RunOptions& options) {
 }
 
 RunOptions::Mode choose_mode(const RunOptions& options, const Tokenizer& tokenizer) {
-  if (options.mode == RunOptions::Mode::kChat) {
+  if (options.mode == RunOptions::Mode::kChat || !options.system.empty()) {
     static_cast<void>(tokenizer.require_chat_tokens());
+    return RunOptions::Mode::kChat;
   }
   if (options.mode != RunOptions::Mode::kAuto) {
     return options.mode;
@@ -49,7 +50,12 @@ int run(const RunOptions& options) {
   RenderedPrompt prompt;
   if (choose_mode(options, tokenizer) == RunOptions::Mode::kChat) {
     const ChatOptions chat{.dialect = chat_dialect(runner->source()), .thinking = options.thinking};
-    prompt = render_chat({{Role::kUser, text}}, chat);
+    std::vector<ChatMessage> messages;
+    if (!options.system.empty()) {
+      messages.push_back({Role::kSystem, replace_invalid_utf8(options.system)});
+    }
+    messages.push_back({Role::kUser, text});
+    prompt = render_chat(messages, chat);
     generate_options.start =
         options.thinking == Thinking::kOff ? ReplyText::Start::kAnswer : ReplyText::Start::kReasoning;
   } else {

@@ -16,6 +16,7 @@ struct RunOptions {
   ModelOptions model;
   std::optional<std::string> prompt;
   std::string prompt_file;  // "-": standard input
+  std::string system;       // before the prompt, in a chat only
   SamplingOptions sampling;
   Mode mode = Mode::kAuto;  // kAuto: a chat if the model has the tokens for it
   Thinking thinking = Thinking::kOff;

@@ -16,6 +16,7 @@ namespace fathom::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -59,6 +60,7 @@ TEST(Program, PrintsHelpAndVersionOnStandardOutput) {
     const ProcessResult help = fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Options:")) << command;
+    EXPECT_THAT(help.out, Not(HasSubstr("--help-all"))) << command;
     EXPECT_EQ(help.err, "");
     EXPECT_THAT(fathom({"--help"}).out, HasSubstr(command));
   }
@@ -94,12 +96,21 @@ TEST(Render, RejectsWhatIsNoRequest) {
 
 TEST(Program, ReturnsTwoForACommandLineThatMakesNoSense) {
   EXPECT_USAGE_ERROR("no command given", {});
-  EXPECT_USAGE_ERROR("nonsense", {"nonsense"});
-  EXPECT_USAGE_ERROR("--nonsense", {"run", "--nonsense"});
+  EXPECT_USAGE_ERROR("unknown command 'nonsense'", {"nonsense", "more"});
+  EXPECT_USAGE_ERROR("unknown option '--nonsense'", {"run", "--nonsense"});
+  EXPECT_USAGE_ERROR("unknown option '--nonsense'", {"--nonsense"});
+  EXPECT_USAGE_ERROR("unexpected argument 'there'", {"run", "Hi", "there", "you"});
+  EXPECT_USAGE_ERROR("'-m' stands before the command, expected behind it", {"-m", "a.gguf", "run", "Hi"});
   EXPECT_USAGE_ERROR("run needs a prompt", {"run"});
   EXPECT_USAGE_ERROR("--file", {"run", "-p", "a", "-f", "b"});
   EXPECT_USAGE_ERROR("--raw", {"run", "a", "--raw", "--chat"});
   EXPECT_USAGE_ERROR("--temp", {"run", "a", "--temp", "warm"});
+  EXPECT_USAGE_ERROR("temperature: -1", {"run", "a", "--temp", "-1"});
+  EXPECT_USAGE_ERROR("top_p: 1.5", {"chat", "--top-p", "1.5"});
+  EXPECT_USAGE_ERROR("repetition_penalty: 0", {"run", "a", "--repetition-penalty", "0"});
+  EXPECT_USAGE_ERROR("presence_penalty: 3", {"run", "a", "--presence-penalty", "3"});
+  EXPECT_USAGE_ERROR("frequency_penalty: -3", {"run", "a", "--frequency-penalty", "-3"});
+  EXPECT_USAGE_ERROR("--system", {"run", "a", "--raw", "--system", "b"});
   EXPECT_USAGE_ERROR("--think", {"run", "a", "--think", "hard"});
   EXPECT_USAGE_ERROR("--max-tokens", {"run", "a", "-n", "-1"});
   EXPECT_USAGE_ERROR("--backend", {"chat", "--backend", "gpu"});
@@ -190,11 +201,34 @@ TEST(Run, SeedsRepeatAndTheSpeedLineTellsThem) {
 }
 
 TEST(Run, RejectsWhatItCannotSample) {
-  EXPECT_FATHOM_ERROR("temperature", {"run", "Hi", "--temp", "-1"});
-  EXPECT_FATHOM_ERROR("top_p", {"run", "Hi", "--top-p", "1.5"});
   EXPECT_FATHOM_ERROR("stop", {"run", "Hi", "--stop", ""});
   EXPECT_FATHOM_ERROR("/nonexistent", {"run", "-f", "/nonexistent"});
   EXPECT_FATHOM_ERROR("no tokenizer.json", {"run", "-m", kMini, "Hi"});
+}
+
+TEST(Run, SystemInstructionsPrecedeThePrompt) {
+  const std::vector<std::string> plain{"run", "Hi", "--temp", "0", "-n", "1", "--verbose"};
+  std::vector<std::string> with_system = plain;
+  with_system.insert(with_system.end(), {"--system", "Be brief."});
+  const auto prompt_tokens = [](const ProcessResult& result) {
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return std::stoi(result.err);  // "23 prompt tokens, ..."
+  };
+  const std::string system_ids = fathom({"tokenize", "--ids"}, "Be brief.").out;
+  const auto n_system = static_cast<int>(std::count(system_ids.begin(), system_ids.end(), ' ') + 1);
+  EXPECT_EQ(prompt_tokens(fathom(with_system)), prompt_tokens(fathom(plain)) + n_system);
+}
+
+TEST(Run, PenaltiesChangeWhatComesNext) {
+  const std::vector<std::string> plain{"run", "--raw", "one two one two one two", "--temp", "0", "-n", "12"};
+  const std::string unpenalised = fathom(plain).out;
+  for (const char* penalty : {"--repetition-penalty", "--presence-penalty", "--frequency-penalty"}) {
+    std::vector<std::string> command = plain;
+    command.insert(command.end(), {penalty, "2"});
+    const ProcessResult result = fathom(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out, unpenalised) << penalty;
+  }
 }
 
 TEST(Chat, RemembersClearsAndLeaves) {
@@ -305,6 +339,7 @@ TEST_F(LogitsTest, NameWhatIsWrong) {
   expect_failure(run(dir_.write("empty.txt", " \n")), 1, "no token ids");
   expect_failure(run(ids_, {"--steps", "151"}), 1, "--steps 151 is more than the 150 tokens");
   expect_failure(run("/nonexistent"), 1, "/nonexistent");
+  expect_failure(run("-"), 1, "standard input: no token ids");
   expect_failure(run(ids_, {"--activation-sim", "off", "--kv-type", "packed"}), 1, "packed");
   EXPECT_FALSE(std::filesystem::exists(out));
   expect_failure(fathom({"logits", "-m", kMini, "--tokens", ids_, "--out", "/nonexistent/o.npy"}), 1,
@@ -375,6 +410,8 @@ TEST_F(PerplexityTest, RejectsWhatCannotBeCompared) {
   const std::string saved = dir_.file("saved");
   measure({"--save-logits", saved});
   EXPECT_FATHOM_ERROR("no text", {"perplexity", "-f", dir_.write("empty", "")});
+  EXPECT_FATHOM_ERROR("logits of windows of 512 tokens, expected 8 (--ctx)",
+                      {"perplexity", "-f", text_, "--against", saved, "--ctx", "8"});
   EXPECT_FATHOM_ERROR("but this text and model give",
                       {"perplexity", "-f", dir_.write("short", "Tom"), "--against", saved});
   std::string other = read_file_bytes(text_);
@@ -418,6 +455,8 @@ TEST(Inspect, PlansMemory) {
   EXPECT_EQ(plan({"--ctx", "1024", "--seqs", "3"}).at("cache_bytes"), 3 * one.at("cache_bytes").get<uint64_t>());
   EXPECT_EQ(plan({"--ctx", "2048"}).at("cache_compressed_bytes"), 2 * one.at("cache_compressed_bytes").get<uint64_t>());
   EXPECT_EQ(plan({}).at("context"), 4096);
+  EXPECT_FATHOM_ERROR("a context of 4097 positions exceeds the model's 4096",
+                      {"inspect", "-m", kMini, "--plan", "--ctx", "4097"});
 }
 
 }  // namespace

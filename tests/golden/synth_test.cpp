@@ -145,7 +145,7 @@ TEST(Synth, RefusesWhatItCannotMake) {
   expect_failure(2, "--rest", {"tiny", "-o", out, "--rest", "Q9"});
   expect_failure(2, "--layers", {"tiny", "-o", out, "--layers", "0"});
   expect_failure(1, "5 layers of synthetic-tiny, expected 1 to 4", {"tiny", "-o", out, "--layers", "5"});
-  expect_failure(1, "shape 'huge'", {"huge", "-o", out});
+  expect_failure(2, "huge", {"huge", "-o", out});
 }
 
 }  // namespace
