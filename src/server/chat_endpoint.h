@@ -18,17 +18,17 @@ namespace fathom {
 
 // One finished answer.
 struct ChatAnswer {
-  std::string reasoning;
-  std::string content;
-  std::vector<ToolCall> tool_calls;  // complete ones; arguments are a JSON object
-  std::vector<ChosenToken> tokens;   // with log-probabilities, if asked for
+  std::string reasoning = {};
+  std::string content = {};
+  std::vector<ToolCall> tool_calls = {};  // complete ones; arguments are a JSON object
+  std::vector<ChosenToken> tokens = {};   // with log-probabilities, if asked for
   ReplyFinish finish = ReplyFinish::kStop;
-  std::optional<std::string> stop_string;
+  std::optional<std::string> stop_string = {};
 };
 
 struct ChatReply {
   std::vector<ChatAnswer> answers;  // job.n of them
-  ChatUsage usage;
+  ChatUsage usage = {};
 };
 
 // How one API writes the answer to one request; made for that request, so it may hold ids and counters. Of one object

@@ -132,7 +132,10 @@ class ScriptedEngine final : public Engine {
     }
     if (++live.n_steps <= live.script.prompt_steps) {
       const int n_done = n_prompt * live.n_steps / live.script.prompt_steps;
-      if (live.callbacks.on_prompt && !live.callbacks.on_prompt({n_done, n_prompt, 0, {}})) {
+      PromptEvent event;
+      event.n_done = n_done;
+      event.n_total = n_prompt;
+      if (live.callbacks.on_prompt && !live.callbacks.on_prompt(event)) {
         finish(live, FinishReason::kCancelled);
       }
       return;
