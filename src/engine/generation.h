@@ -11,6 +11,7 @@
 #include "cache/prefix_match.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "grammar/constraint.h"
 #include "sampling/logprobs.h"
 #include "sampling/sampling_params.h"
 
@@ -21,6 +22,8 @@ struct GenerationRequest {
   SamplingParams sampling;
   std::optional<int> max_tokens;  // 0: the prompt only; unset: to the end of the context
   std::vector<TokenId> stop_tokens;
+  // What the reply has to look like. Log-probabilities are those of the model, as if there were no constraint.
+  std::optional<GenerationConstraint> constraint;
   std::optional<int> logprobs;         // with so many alternatives (0: the chosen token's only); unset: none
   std::optional<int> prompt_logprobs;  // the same for every prompt token but the first
   std::optional<std::chrono::steady_clock::time_point> deadline;
@@ -45,7 +48,8 @@ struct TokenEvent {
 };
 
 enum class FinishReason : uint8_t {
-  kStop,       // a stop token; it is not delivered as a TokenEvent
+  kStop,       // a stop token, which is not delivered as a TokenEvent; or the constraint's text is complete and there
+               // is no stop token that could say so
   kLength,     // max_tokens, or the end of the context
   kCancelled,  // by the caller, or the engine shuts down
   kDeadline,
@@ -54,7 +58,7 @@ enum class FinishReason : uint8_t {
 
 struct FinishEvent {
   FinishReason reason = FinishReason::kStop;
-  std::optional<TokenId> stop_token;  // kStop
+  std::optional<TokenId> stop_token;  // kStop by a token
   std::optional<Error> error;         // kError
   int n_prompt = 0;                   // prompt tokens
   int n_generated = 0;                // tokens drawn, a stop token included

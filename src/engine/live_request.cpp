@@ -28,6 +28,21 @@ void check_logprobs(const char* field, const std::optional<int>& n) {
   }
 }
 
+void check_constraint(const std::optional<GenerationConstraint>& constraint, int vocab) {
+  if (!constraint) {
+    return;
+  }
+  FATHOM_CHECK(constraint->grammar != nullptr, "a constraint has a grammar");
+  if (constraint->grammar->vocab() != static_cast<size_t>(vocab)) {
+    throw Error(ErrorCode::kBadRequest, fmt::format("constraint: made for a vocabulary of {} tokens, expected {}",
+                                                    constraint->grammar->vocab(), vocab));
+  }
+  if (constraint->trigger) {
+    check_tokens("constraint.trigger.token", std::span(&constraint->trigger->token, 1), vocab);
+    check_tokens("constraint.trigger.forbidden_before", constraint->trigger->forbidden_before, vocab);
+  }
+}
+
 const GenerationRequest& checked(const GenerationRequest& request, int vocab, int max_context) {
   if (request.prompt.empty()) {
     throw Error(ErrorCode::kBadRequest, "prompt: empty, expected at least one token");
@@ -50,6 +65,7 @@ const GenerationRequest& checked(const GenerationRequest& request, int vocab, in
                   fmt::format("anchors[{}]: position {}, expected 1 to {}", i, position, n_prompt));
     }
   }
+  check_constraint(request.constraint, vocab);
   return request;
 }
 
@@ -88,6 +104,9 @@ LiveRequest::LiveRequest(GenerationRequest request, GenerationCallbacks callback
   // The last token needs no place in the context: nothing is computed from it.
   const int room = limits.max_context + 1 - n_prompt_;
   max_tokens_ = n_prompt_ + std::min(request.max_tokens.value_or(room), room);
+  if (request.constraint) {
+    constraint_.emplace(std::move(*request.constraint), stop_tokens_);
+  }
 }
 
 LineEntry LiveRequest::entry() const {
@@ -195,7 +214,7 @@ void LiveRequest::report_prompt(HostMat<const float> logits, int start, int end_
 void LiveRequest::draw(std::span<const float> logits, SamplingBuffers& buffers) {
   TokenEvent event;
   event.position = static_cast<int>(tokens_.size());
-  event.token = sampler_.sample(logits, event.position, buffers);
+  event.token = sampler_.sample(logits, event.position, buffers, constraint_ ? constraint_->allowed() : TokenMask());
   ++n_generated_;
   if (!first_token_) {
     first_token_ = Clock::now();
@@ -210,8 +229,14 @@ void LiveRequest::draw(std::span<const float> logits, SamplingBuffers& buffers) 
   }
   sampler_.accept(event.token);
   tokens_.push_back(event.token);
+  if (constraint_) {
+    constraint_->accept(event.token);
+  }
   if (!accepted(callbacks_.on_token, event)) {
     end(FinishReason::kCancelled);
+  }
+  if (constraint_ && constraint_->finished() && stop_tokens_.empty()) {
+    end(FinishReason::kStop);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "engine/model_runner.h"
 #include "engine/request_state.h"
 #include "engine/scheduler.h"
+#include "grammar/constraint.h"
 #include "sampling/sampler.h"
 
 namespace fathom {
@@ -93,6 +94,7 @@ class LiveRequest {
   std::shared_ptr<RequestState> state_;
   Sampler sampler_;
   std::vector<TokenId> stop_tokens_;
+  std::optional<ConstraintState> constraint_;  // has seen the generated tokens, whatever becomes of the cache
   std::optional<int> logprobs_;
   std::optional<int> prompt_logprobs_;
   std::optional<Clock::time_point> deadline_;
