@@ -40,6 +40,18 @@ void visit_rows(const CacheLayout& layout, int position, const Visit& visit) {
   }
 }
 
+template <class Visit>
+void visit_entries(const CacheLayout& layout, int n_positions, const Visit& visit) {
+  for (const LayerCache& layer : layout.layers) {
+    if (layer.ratio > 0) {
+      visit(layer.kv_offset, static_cast<size_t>(n_positions / layer.ratio) * layout.kv_row_bytes);
+    }
+    if (layer.ratio == 4) {
+      visit(layer.index_offset, static_cast<size_t>(n_positions / 4) * layout.index_row_bytes);
+    }
+  }
+}
+
 }  // namespace
 
 size_t anchor_image_bytes(const CacheLayout& layout, int position) {
@@ -66,6 +78,34 @@ void unpack_anchor_image(const CacheLayout& layout, int position, std::span<cons
   const std::byte* from = image.data();
   visit_rows(layout, position, [&](size_t offset, size_t bytes) {
     std::memcpy(slot.data() + offset, from, bytes);
+    from += bytes;
+  });
+}
+
+size_t packed_block_bytes(const CacheLayout& layout, int n_positions) {
+  size_t total = 0;
+  visit_entries(layout, n_positions, [&](size_t, size_t bytes) { total += bytes; });
+  return total;
+}
+
+void pack_block(const CacheLayout& layout, int n_positions, std::span<const std::byte> block,
+                std::span<std::byte> packed) {
+  FATHOM_CHECK(block.size() == layout.block_bytes && packed.size() == packed_block_bytes(layout, n_positions),
+               "blocks are packed whole");
+  std::byte* to = packed.data();
+  visit_entries(layout, n_positions, [&](size_t offset, size_t bytes) {
+    std::memcpy(to, block.data() + offset, bytes);
+    to += bytes;
+  });
+}
+
+void unpack_block(const CacheLayout& layout, int n_positions, std::span<const std::byte> packed,
+                  std::span<std::byte> block) {
+  FATHOM_CHECK(block.size() == layout.block_bytes && packed.size() == packed_block_bytes(layout, n_positions),
+               "blocks are packed whole");
+  const std::byte* from = packed.data();
+  visit_entries(layout, n_positions, [&](size_t offset, size_t bytes) {
+    std::memcpy(block.data() + offset, from, bytes);
     from += bytes;
   });
 }

@@ -1,6 +1,8 @@
-// The rows of a slot that a sequence at one position still reads when it goes on, one after the other: the window
-// before it, and what its compressors have not yet pooled. Much less than a slot: at a multiple of 128 the states of
-// ratio-128 layers are empty. Pure functions of the layout.
+// What a sequence at one position still reads when it goes on, without the rest of its slot and blocks. Pure functions
+// of the layout.
+//
+// Of the slot: the window before the position, and what the compressors have not yet pooled. At a multiple of 128 that
+// is little, for the states of ratio-128 layers are empty. Of a block: the entries that are complete.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +21,12 @@ void pack_anchor_image(const CacheLayout& layout, int position, std::span<const 
 // The other way. Rows that are not in the image keep what they hold; a sequence at `position` does not read them.
 void unpack_anchor_image(const CacheLayout& layout, int position, std::span<const std::byte> image,
                          std::span<std::byte> slot);
+
+// Entries of the first `n_positions` positions of a block, in the same way.
+[[nodiscard]] size_t packed_block_bytes(const CacheLayout& layout, int n_positions);
+void pack_block(const CacheLayout& layout, int n_positions, std::span<const std::byte> block,
+                std::span<std::byte> packed);
+void unpack_block(const CacheLayout& layout, int n_positions, std::span<const std::byte> packed,
+                  std::span<std::byte> block);
 
 }  // namespace fathom

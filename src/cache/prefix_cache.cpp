@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "cache/anchor_image.h"
+
 namespace fathom {
 namespace {
 
@@ -11,27 +13,75 @@ namespace {
 constexpr double kInnerWeight = 1.0 / 8.0;
 constexpr int kMaxCountedHits = 7;
 
-// Tokens that would be computed again without this anchor.
-int distance_to_anchor_above(const PrefixNode& node) {
+// Tokens from the next node above that is as asked for, or from the beginning.
+template <class Wanted>
+int distance_above(const PrefixNode& node, const Wanted& wanted) {
   const PrefixNode* above = node.parent;
-  while (above->parent != nullptr && !above->anchor) {
+  while (above->parent != nullptr && !wanted(*above)) {
     above = above->parent;
   }
   return node.position - above->position;
 }
 
+// Tokens that would be computed again without this anchor.
+int distance_to_anchor_above(const PrefixNode& node) {
+  return distance_above(node, [](const PrefixNode& above) { return above.anchor.has_value(); });
+}
+
+// Whether an anchor is worth its bytes on disk: what it saves is more than a few rows, or a noticeable part of the
+// prompt.
+bool is_worth_storing(int distance, int position) {
+  constexpr int kManyTokens = 64;
+  constexpr int kPart = 64;
+  return distance >= std::min(kManyTokens, position / kPart + 1);
+}
+
+class AnchorSource final : public PrefixStore::Source {
+ public:
+  explicit AnchorSource(const Anchor& anchor) : anchor_(anchor) {}
+  [[nodiscard]] std::span<const std::byte> image() const override { return anchor_.image(); }
+  void read_block(int i, std::span<std::byte> block) const override { anchor_.blocks().read(i, block); }
+
+ private:
+  const Anchor& anchor_;
+};
+
+class TableSink final : public PrefixStore::Sink {
+ public:
+  explicit TableSink(BlockTable& blocks) : blocks_(blocks) {}
+  void write_block(int i, std::span<const std::byte> block) override { blocks_.write(i, block); }
+
+ private:
+  BlockTable& blocks_;
+};
+
 }  // namespace
+
+void PrefixCache::use_store(std::unique_ptr<PrefixStore> store) {
+  store_ = std::move(store);
+  find_stored();
+}
 
 PrefixMatch PrefixCache::match(std::span<const TokenId> tokens) const {
   const PrefixTree::Walk walk = tree_.walk(tokens);
-  const PrefixNode* node = best(walk, tokens);
+  const PrefixNode* node = best(walk, static_cast<int>(tokens.size()));
   return {.cached = node == nullptr ? 0 : node->position, .matched = walk.matched, .instead = walk.expected};
 }
 
 PrefixMatch PrefixCache::resume(std::span<const TokenId> tokens, SequenceCache& sequence) {
-  const PrefixTree::Walk walk = tree_.walk(tokens);
+  find_stored();
+  PrefixTree::Walk walk = tree_.walk(tokens);
   PrefixMatch match{.cached = 0, .matched = walk.matched, .instead = walk.expected};
-  PrefixNode* node = best(walk, tokens);
+  int end = static_cast<int>(tokens.size());
+  PrefixNode* node = best(walk, end);
+  while (node != nullptr && !node->anchor) {
+    const int position = node->position;
+    if (!load(*node, tokens.first(static_cast<size_t>(position)))) {
+      end = position;
+    }
+    walk = tree_.walk(tokens);  // loading may have evicted others
+    node = best(walk, end);
+  }
   if (node == nullptr) {
     ++stats_.misses;
     return match;
@@ -42,13 +92,56 @@ PrefixMatch PrefixCache::resume(std::span<const TokenId> tokens, SequenceCache& 
   touch(walk);
   ++stats_.hits;
   stats_.cached_tokens += static_cast<uint64_t>(match.cached);
+  shrink_to_budget();
   return match;
 }
 
-PrefixNode* PrefixCache::best(const PrefixTree::Walk& walk, std::span<const TokenId> tokens) {
-  const auto usable = [&](const PrefixNode* node) {
-    return node->anchor && node->position < static_cast<int>(tokens.size());
-  };
+bool PrefixCache::load(PrefixNode& node, std::span<const TokenId> tokens) {
+  const CacheLayout& layout = pool_->layout();
+  BlockTable blocks(*pool_);
+  if (const PrefixNode* near = PrefixTree::nearest_anchor(node)) {
+    blocks = near->anchor->blocks();
+    blocks.truncate(std::min(near->position, node.position) / layout.options.block_tokens);
+  }
+  const int n_shared = blocks.size();
+  const int n_blocks = layout.blocks_for(node.position);
+  if (!make_room(n_blocks - n_shared)) {
+    return false;
+  }
+  blocks.extend(n_blocks, /*copy_last=*/false);
+  HostBuffer image(anchor_image_bytes(layout, node.position));
+  TableSink sink(blocks);
+  if (!store_->load(*node.stored, tokens, n_shared, sink, image.bytes())) {
+    node.stored.reset();
+    tree_.tidy(node);
+    return false;
+  }
+  node.anchor.emplace(node.position, std::move(image), std::move(blocks));
+  node.hits = 0;
+  count(*node.anchor, 1);
+  count_tree();
+  return true;
+}
+
+void PrefixCache::store(PrefixNode& node, std::span<const TokenId> tokens) {
+  const int distance = distance_above(node, [](const PrefixNode& above) { return above.stored || above.offered; });
+  if (store_ && !node.stored && !node.offered && is_worth_storing(distance, node.position)) {
+    node.offered = store_->offer(tokens, AnchorSource(*node.anchor));
+  }
+}
+
+void PrefixCache::find_stored() {
+  if (!store_) {
+    return;
+  }
+  for (const PrefixStore::Stored& stored : store_->take_stored()) {
+    tree_.insert(stored.tokens).stored = stored.id;
+  }
+  count_tree();
+}
+
+PrefixNode* PrefixCache::best(const PrefixTree::Walk& walk, int end) {
+  const auto usable = [&](const PrefixNode* node) { return node->holds_something() && node->position < end; };
   const auto found = std::find_if(walk.nodes.rbegin(), walk.nodes.rend(), usable);
   return found == walk.nodes.rend() ? nullptr : *found;
 }
@@ -68,6 +161,8 @@ void PrefixCache::keep(std::span<const TokenId> tokens, const SequenceCache& seq
     count(*node.anchor, 1);
     walk = tree_.walk(tokens);
   }
+  find_stored();
+  store(*walk.nodes.back(), tokens);
   touch(walk);
   shrink_to_budget();
 }
@@ -88,6 +183,21 @@ void PrefixCache::clear() {
   while (PrefixNode* node = least_valuable(/*must_free_blocks=*/false)) {
     evict(*node);
   }
+}
+
+void PrefixCache::flush() {
+  if (store_) {
+    store_->flush();
+    find_stored();
+  }
+}
+
+PrefixCacheStats PrefixCache::stats() const {
+  PrefixCacheStats stats = stats_;
+  if (store_) {
+    stats.disk = store_->stats();
+  }
+  return stats;
 }
 
 // What lies on the way of a sequence that is in use is likely to be used again.

@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cache/prefix_match.h"
+#include "cache/prefix_store.h"
 #include "cache/prefix_tree.h"
 #include "cache/sequence_cache.h"
 
@@ -27,12 +30,15 @@ struct PrefixCacheStats {
   uint64_t misses = 0;  // and those that found none
   uint64_t cached_tokens = 0;
   uint64_t evictions = 0;
+  std::optional<PrefixStoreStats> disk;
 };
 
 class PrefixCache {
  public:
   // `pool` must outlive the cache.
   PrefixCache(CachePool& pool, size_t budget_bytes) : pool_(&pool) { stats_.budget_bytes = budget_bytes; }
+  // Anchors are also written to disk, and those that are there are found again. Once, before anything else.
+  void use_store(std::unique_ptr<PrefixStore> store);
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
@@ -47,14 +53,20 @@ class PrefixCache {
 
   // Evicts until the pool can hand out `n_blocks`. False: nothing is left to evict and it cannot.
   bool make_room(int n_blocks);
-  // Evicts everything.
+  // Evicts everything, which stays on disk.
   void clear();
+  // Until all that was kept is on disk.
+  void flush();
 
-  [[nodiscard]] const PrefixCacheStats& stats() const { return stats_; }
+  [[nodiscard]] PrefixCacheStats stats() const;
 
  private:
-  // The deepest anchor that leaves a token to compute.
-  [[nodiscard]] static PrefixNode* best(const PrefixTree::Walk& walk, std::span<const TokenId> tokens);
+  // The deepest anchor before `end`, in memory or on disk.
+  [[nodiscard]] static PrefixNode* best(const PrefixTree::Walk& walk, int end);
+  // Brings an anchor from disk, behind `tokens`; false: it is not there any more, or there is no room.
+  [[nodiscard]] bool load(PrefixNode& node, std::span<const TokenId> tokens);
+  void store(PrefixNode& node, std::span<const TokenId> tokens);
+  void find_stored();
   void touch(const PrefixTree::Walk& walk);
   void shrink_to_budget();
   [[nodiscard]] PrefixNode* least_valuable(bool must_free_blocks);
@@ -64,6 +76,7 @@ class PrefixCache {
   void count_tree();
 
   CachePool* pool_;
+  std::unique_ptr<PrefixStore> store_;  // may be empty
   PrefixTree tree_;
   std::vector<int> holders_;  // by block: anchors that hold it
   size_t image_bytes_ = 0;

@@ -36,6 +36,18 @@ PrefixNode& split_edge(std::unique_ptr<PrefixNode>& child, size_t length) {
   return *child;
 }
 
+const PrefixNode* first_anchor(const PrefixNode& node) {
+  if (node.anchor) {
+    return &node;
+  }
+  for (const auto& child : node.children) {
+    if (const PrefixNode* found = first_anchor(*child)) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 PrefixTree::Walk PrefixTree::walk(std::span<const TokenId> tokens) const {
@@ -86,13 +98,13 @@ PrefixNode& PrefixTree::insert(std::span<const TokenId> tokens) {
 
 void PrefixTree::tidy(PrefixNode& node) {
   PrefixNode* at = &node;
-  while (at->parent != nullptr && !at->anchor && at->children.empty()) {
+  while (at->parent != nullptr && !at->holds_something() && at->children.empty()) {
     PrefixNode* parent = at->parent;
     n_tokens_ -= at->edge.size();
     parent->children.erase(child_with(*parent, at->edge.front()));
     at = parent;
   }
-  if (at->parent == nullptr || at->anchor || at->children.size() != 1) {
+  if (at->parent == nullptr || at->holds_something() || at->children.size() != 1) {
     return;
   }
   // The only child takes the place of its parent.
@@ -101,6 +113,14 @@ void PrefixTree::tidy(PrefixNode& node) {
   child->edge.insert(child->edge.begin(), at->edge.begin(), at->edge.end());
   child->parent = at->parent;
   place = std::move(child);
+}
+
+const PrefixNode* PrefixTree::nearest_anchor(const PrefixNode& node) {
+  const PrefixNode* found = first_anchor(node);
+  for (const PrefixNode* above = node.parent; found == nullptr && above != nullptr; above = above->parent) {
+    found = above->anchor ? above : nullptr;
+  }
+  return found;
 }
 
 }  // namespace fathom

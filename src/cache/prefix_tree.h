@@ -1,6 +1,6 @@
 // Token sequences that share their beginnings, as a radix tree: an edge is a run of tokens, a node a position in the
-// sequences that pass through it. Nodes that hold an anchor are places to go on from; the others are where sequences
-// part. Owns nodes and anchors; decides nothing.
+// sequences that pass through it. Nodes that hold an anchor, in memory or on disk, are places to go on from; the others
+// are where sequences part. Owns nodes and anchors; decides nothing.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,10 @@ struct PrefixNode {
   int position = 0;                                   // tokens from the root
   std::vector<std::unique_ptr<PrefixNode>> children;  // their edges begin with different tokens
   std::optional<Anchor> anchor;
+  std::optional<uint32_t> stored;  // the number of the same anchor in a PrefixStore
+  bool offered = false;            // it is or will be stored
+
+  [[nodiscard]] bool holds_something() const { return anchor || stored; }
 
   // Of the anchor, for whoever decides which to drop.
   double credit = 0.0;
@@ -39,15 +43,17 @@ class PrefixTree {
 
   // The node at the end of `tokens`, made if it is not there. `tokens` are not empty.
   PrefixNode& insert(std::span<const TokenId> tokens);
-  // After a node has lost its anchor: removes what leads nowhere and joins what no longer parts. Pointers to nodes with
-  // an anchor stay valid.
+  // After a node has lost what it held: removes what leads nowhere and joins what no longer parts. Pointers to nodes
+  // that hold something stay valid.
   void tidy(PrefixNode& node);
 
-  // Every node with an anchor, parents before children.
+  // Every node with an anchor in memory, parents before children.
   template <class Visit>
   void visit(const Visit& visit) const {
     visit_below(*root_, visit);
   }
+  // The one of them that has most of its past in common with `node`: one below it, else the next above. nullptr: none.
+  [[nodiscard]] static const PrefixNode* nearest_anchor(const PrefixNode& node);
   [[nodiscard]] bool empty() const { return root_->children.empty(); }
   // Of the tokens on all edges.
   [[nodiscard]] size_t token_bytes() const { return n_tokens_ * sizeof(TokenId); }

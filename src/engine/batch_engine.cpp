@@ -10,8 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "backend/numerics.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "engine/model_fingerprint.h"
 
 namespace fathom {
 namespace {
@@ -60,6 +62,20 @@ int shared_tokens(std::span<const TokenId> older, std::span<const TokenId> young
   return static_cast<int>(std::mismatch(older.begin(), end, younger.begin()).first - older.begin());
 }
 
+std::unique_ptr<PrefixStore> open_store(ModelRunner& runner, const EngineConfig& config) {
+  const PrefixKey fingerprint = model_fingerprint(runner.source(), runner.model_config(), runner.pool().layout(),
+                                                  numerics_of(config.runner.backend));
+  auto store = std::make_unique<PrefixStore>(
+      runner.pool().layout(),
+      PrefixStoreOptions{.dir = config.kv_dir,
+                         .identity = {.fingerprint = fingerprint, .label = runner.model_config().name},
+                         .budget_bytes = config.kv_budget});
+  const PrefixStoreStats stats = store->stats();
+  log_info(fmt::format("disk cache: {} anchors and {} blocks of this model in {}", stats.anchors, stats.blocks,
+                       config.kv_dir));
+  return store;
+}
+
 std::string describe(const PrefixMatch& match, size_t n_tokens) {
   std::string text = fmt::format("{} of {} tokens are cached", match.cached, n_tokens);
   if (match.matched == static_cast<int>(n_tokens)) {
@@ -87,6 +103,12 @@ BatchEngine::BatchEngine(std::unique_ptr<ModelRunner> runner, const EngineConfig
       max_unfinished_(max_unfinished(config)) {
   if (config.runner.prefix_bytes > 0) {
     prefixes_.emplace(runner_->pool(), config.runner.prefix_bytes);
+  }
+  if (!config.kv_dir.empty()) {
+    if (!prefixes_) {
+      throw Error(ErrorCode::kBadRequest, "kv_dir: prefix_bytes is 0, expected room for what is read from it");
+    }
+    prefixes_->use_store(open_store(*runner_, config));
   }
   thread_ = std::thread([this] { run(); });
 }

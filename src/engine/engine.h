@@ -2,8 +2,10 @@
 // An interface because tests of the server script their own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "cache/prefix_cache.h"
 #include "engine/generation.h"
@@ -18,6 +20,10 @@ struct EngineConfig {
   // With runner.prefix_bytes: where the middle of a known prompt is changed, at most so many tokens before the change
   // are computed again. Rounded up to whole blocks. 0: only requests say where that may be.
   int anchor_interval = 2048;
+  // Kept prefixes are also written below this directory and found again by later engines with the same model and
+  // settings; needs runner.prefix_bytes. Empty: they are not.
+  std::string kv_dir = {};
+  uint64_t kv_budget = 0;  // bytes of all models' files there; 0: no bound
 };
 
 struct EngineStats {

@@ -78,13 +78,14 @@ TEST(PrefixCache, CountsEveryByteOnce) {
   Kept k(kPlenty);
   const CacheLayout& layout = k.f.pool.layout();
   k.compute(counting(600), {256, 600});
-  const PrefixCacheStats& stats = k.prefixes.stats();
+  PrefixCacheStats stats = k.prefixes.stats();
   EXPECT_EQ(stats.anchors, 2);
   EXPECT_EQ(stats.blocks, 5) << "the first two are shared";
   EXPECT_EQ(stats.bytes, anchor_image_bytes(layout, 256) + anchor_image_bytes(layout, 600) + 5 * layout.block_bytes +
                              600 * sizeof(TokenId));
   EXPECT_EQ(k.f.pool.blocks_in_use(), 5);
   k.prefixes.clear();
+  stats = k.prefixes.stats();
   EXPECT_EQ(stats.bytes, 0U);
   EXPECT_EQ(k.f.pool.bytes_in_use(), 0U);
   EXPECT_EQ(stats.evictions, 2U);
@@ -175,6 +176,33 @@ TEST(PrefixCache, MakesRoomWhenTheBackendHasNoMoreMemory) {
   EXPECT_TRUE(k.prefixes.make_room(8)) << "those of the anchor serve again";
   EXPECT_EQ(k.prefixes.stats().anchors, 0);
   EXPECT_FALSE(k.prefixes.make_room(9));
+}
+
+TEST(PrefixCache, AMillionTokensTakeWhatThePlanSaysAndAreNeverCopied) {
+  constexpr int kEnd = 1 << 20;
+  CacheFixture f({.max_context = kEnd, .max_slots = 1, .max_blocks = 10000}, 16, kEnd);
+  PrefixCache prefixes(f.pool, kPlenty);
+  const Tokens tokens = counting(kEnd);
+  SequenceCache sequence(f.pool);
+  for (int end = 2048; end <= kEnd; end += 2048) {
+    f.advance(sequence, end - sequence.position());
+    prefixes.keep(std::span(tokens).first(static_cast<size_t>(end)), sequence);
+  }
+  EXPECT_TRUE(f.ops.block_copies.empty());
+  EXPECT_TRUE(f.ops.slot_copies.empty());
+  const CacheLayout& layout = f.pool.layout();
+  const size_t planned = layout.bytes_for(kEnd, 1).total();
+  const FakeOps::Reservation reserved = f.ops.reservations.back();
+  EXPECT_LE(static_cast<double>(static_cast<size_t>(reserved.slots) * layout.slot_bytes +
+                                static_cast<size_t>(reserved.blocks) * layout.block_bytes),
+            1.02 * static_cast<double>(planned));
+  EXPECT_EQ(f.pool.bytes_in_use(), planned);
+  EXPECT_EQ(prefixes.stats().blocks, layout.blocks_for(kEnd)) << "anchors hold the sequence's own blocks";
+  // An anchor inside a block costs one copy of that block, when the sequence goes on.
+  sequence.rewind(kEnd - 10);
+  prefixes.keep(std::span(tokens).first(kEnd - 10), sequence);
+  f.advance(sequence, 10);
+  EXPECT_EQ(f.ops.block_copies.size(), 1U);
 }
 
 // Books against what a plain list of anchors says, in a pool that is always too small.

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "recorder.h"
 #include "support/expect_error.h"
+#include "support/temp_dir.h"
 #include "toy_model.h"
 #include "toy_requests.h"
 
@@ -223,6 +224,24 @@ TEST(Prefix, NothingIsKeptOfAFailedStep) {
   submit(*e.engine, request, recorder).wait();
   EXPECT_EQ(recorder.finish().reason, FinishReason::kError);
   EXPECT_EQ(e.engine->stats().prefix.anchors, 1) << "before its last token, which a step of its own computed";
+}
+
+TEST(Prefix, ANewEngineGoesOnFromDisk) {
+  const test::TempDir dir;
+  EngineConfig config = prefix_config();
+  config.kv_dir = dir.path().string();
+  const std::vector<TokenId> prompt = toy_prompt(300);
+  { Engines(config).run(request_for(prompt, 5)); }
+  Engines e(config);
+  Recorder recorder;
+  const int rows = e.run(request_for(joined(prompt, toy_prompt(20, 4)), 1), recorder);
+  EXPECT_LE(rows, 20 + 300 / 64 + 1) << "the end of the first prompt, but for what is not worth an image";
+  EXPECT_EQ(recorder.finish().prefix.matched, 300);
+  EXPECT_EQ(e.engine->stats().prefix.disk->loads, 1U);
+
+  config.runner.prefix_bytes = 0;
+  EXPECT_ERROR(static_cast<void>(toy_engine(config)), ErrorCode::kBadRequest,
+               "kv_dir: prefix_bytes is 0, expected room for what is read from it");
 }
 
 TEST(Prefix, IntervalMustNotBeNegative) {

@@ -28,11 +28,14 @@ uint64_t hash_of(std::span<const TokenId> tokens) {
   return hash;
 }
 
-// What the slot keeps of a sequence, as a model keeps its ring: it must fit the blocks. The one row of the one ring.
-struct SlotState {
-  int64_t position;
-  uint64_t hash;
-};
+// What the slot keeps of a sequence, as a model keeps its ring: it must fit the blocks. The one row of the one ring,
+// and of the size of all rows.
+using SlotState = uint32_t;
+static_assert(sizeof(SlotState) == sizeof(TokenId));
+
+SlotState state_after(std::span<const TokenId> tokens) {
+  return static_cast<SlotState>(mix(hash_of(tokens), tokens.size()) >> 32);
+}
 
 class ToySource final : public WeightSource {
  public:
@@ -65,7 +68,12 @@ CacheLayout toy_layout(int context_length) {
   layout.window = 2;
   layout.ring_rows = 1;
   layout.kv_row_bytes = sizeof(SlotState);
-  layout.layers.emplace_back();
+  // One layer, whose entries are single tokens.
+  LayerCache layer;
+  layer.ratio = 1;
+  layer.state = {.ratio = 1, .width = 0, .roles = 1, .capacity = 1, .offset = 0};
+  layer.rows_per_block = kToyBlock;
+  layout.layers.push_back(layer);
   layout.slot_bytes = sizeof(SlotState);
   layout.block_bytes = kToyBlock * sizeof(TokenId);
   return layout;
@@ -121,8 +129,7 @@ void ToyOps::begin_step(const StepBatch& batch) {
 void ToyOps::store(const SequenceSlice& slice) {
   SlotState state{};
   std::memcpy(&state, slot(slice.slot).data(), sizeof state);
-  const std::vector<TokenId> past = history(slice, slice.start);
-  FATHOM_CHECK(slice.start == 0 || (state.position == slice.start && state.hash == hash_of(past)),
+  FATHOM_CHECK(slice.start == 0 || state == state_after(history(slice, slice.start)),
                "the slot belongs to another sequence or position");
   for (int i = 0; i < slice.n_rows; ++i) {
     const auto position = static_cast<size_t>(slice.start + i);
@@ -130,7 +137,7 @@ void ToyOps::store(const SequenceSlice& slice) {
     std::memcpy(block(slice.blocks[position / kToyBlock]).subspan(position % kToyBlock * sizeof token).data(), &token,
                 sizeof token);
   }
-  state = {.position = slice.start + slice.n_rows, .hash = hash_of(history(slice, slice.start + slice.n_rows))};
+  state = state_after(history(slice, slice.start + slice.n_rows));
   std::memcpy(slot(slice.slot).data(), &state, sizeof state);
 }
 

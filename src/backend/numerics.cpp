@@ -1,0 +1,18 @@
+#include "backend/numerics.h"
+
+#include <string_view>
+
+#include "backend/cpu/kernels.h"
+
+namespace fathom {
+
+std::string numerics_of(const BackendOptions& options) {
+  if (options.kind != BackendKind::kCpu && options.kind != BackendKind::kAuto) {
+    return std::string(backend_name(options.kind));
+  }
+  // All tables give the same bits, but for attention on AMX tiles.
+  constexpr std::string_view kAmx = "amx";
+  return cpu::select_kernels(options.isa).isa == kAmx ? "cpu amx" : "cpu";
+}
+
+}  // namespace fathom
