@@ -128,8 +128,9 @@ TEST(CudaModel, BundledModelAgreesWithTheReference) {
         fmt::print("  bundled model, simulation {}, {} rows, chunks of {:3}: mean KL {:.1e}, top-1 {:.1f} %\n",
                    simulated ? "on" : "off", kv == KvType::kPacked ? "packed" : "f32", chunk, a.mean_kl,
                    100.0 * a.top1);
-        EXPECT_LE(a.mean_kl, simulated ? 2e-2 : chunk > 64 ? 2e-3 : 4e-3) << "chunk " << chunk;
-        EXPECT_GE(a.top1, simulated ? 0.9 : 0.97) << "chunk " << chunk;
+        // Bundled weights are Q8_0: few rows keep 15 bits of the activations, many rows bf16's eight.
+        EXPECT_LE(a.mean_kl, simulated ? 2e-3 : chunk > 64 ? 2e-3 : 1e-6) << "chunk " << chunk;
+        EXPECT_GE(a.top1, 0.99) << "chunk " << chunk;
       }
     }
   }

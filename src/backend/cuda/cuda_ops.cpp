@@ -44,7 +44,7 @@ CudaOps::CudaOps(const ModelConfig& config, const BackendOptions& options)
   const size_t widest = widest_input(config);
   const auto slots = static_cast<size_t>(config.n_experts_used + 1);
   const auto ffn = static_cast<size_t>(std::max(config.expert_ffn, config.shared_ffn()));
-  const auto int8_bytes = [](size_t values) { return values + values / 32 * sizeof(float) + 256; };
+  const auto int8_bytes = [](size_t values) { return 2 * values + values / 32 * sizeof(float) + 512; };
   int8_.memory = DeviceBuffer(device_, int8_bytes(rows * widest), "int8 activations");
   low_int8_.memory = DeviceBuffer(device_, int8_bytes(rows * widest), "int8 activations");
   bf16_.memory = DeviceBuffer(device_, 2 * rows * widest, "bf16 activations");

@@ -124,6 +124,16 @@ class CudaOps final : public Ops {
   // Where a kernel may write the int8 form of its output x; it becomes the current one. Null codes where unwanted.
   [[nodiscard]] QuantRows offer_quantized(DeviceMat<const float> x);
   void multiply(std::span<const ProductTask> tasks, DeviceMat<const float> x);
+  // Pairs of row and choice, by expert, on the device.
+  struct ExpertGroups {
+    const int32_t* pairs;
+    const float* pair_weights;
+    const RowTile* tiles;
+    const int32_t* n_tiles;
+    int max_tiles;
+  };
+  [[nodiscard]] ExpertGroups group_rows(const ExpertParams& p, int tile_rows);
+  void experts_grouped_rows(ExpertParams p);
   void experts_many_rows(const ExpertParams& p, DeviceMat<const float> x);
   [[nodiscard]] CacheParams cache_params(int layer) const;
   [[nodiscard]] CompressParams compress_params(int layer, const CompressorState& state, const CompressorWeights& w,

@@ -55,7 +55,7 @@ void CudaOps::overwrite(const float* data) {
 QuantRows CudaOps::quant_rows(const Narrow& narrow, int rows, int cols) const {
   auto* codes = narrow.memory.as<int8_t>();
   const size_t bytes = (static_cast<size_t>(rows) * static_cast<size_t>(cols) + 255) / 256 * 256;
-  return {codes, reinterpret_cast<float*>(codes + bytes), cols};
+  return {codes, codes + bytes, reinterpret_cast<float*>(codes + 2 * bytes), cols};
 }
 
 QuantRows CudaOps::quantized(DeviceMat<const float> x) {
@@ -242,6 +242,11 @@ void CudaOps::multiply(std::span<const ProductTask> tasks, DeviceMat<const float
         }
         break;
       case Way::kFewRows:
+        if (std::all_of(lists[i].tasks, lists[i].tasks + lists[i].n,
+                        [&](const ProductTask& t) { return can_multiply_rows_as_int8(t, x.rows()); })) {
+          multiply_rows_as_int8(launch_, lists[i], x.rows(), quantized(x));
+          break;
+        }
         multiply_few_rows(launch_, first.w.format, lists[i], x.rows(), view(x),
                           has_integer_codes(first.w.format) ? quantized(x) : QuantRows{});
         break;
@@ -531,15 +536,39 @@ void CudaOps::experts(int layer, const ExpertWeights& routed, const ExpertWeight
     return;
   }
   finish_route();
+  if (can_group_few_rows(p) && p.hidden_q.codes != nullptr) {
+    experts_grouped_rows(p);
+    return;
+  }
   experts_few_rows(launch_, p);
 }
 
-// Rows are grouped by expert, so that each expert that is chosen at all is read once.
-void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x) {
+// Few rows, but more than one: rows are grouped by expert here too, in tiles of a few.
+void CudaOps::experts_grouped_rows(ExpertParams p) {
+  const ExpertGroups groups = group_rows(p, kExpertTile);
+  // The shared expert: its halves as plain products.
+  const int ffn = p.shared_gate.rows;
+  const View<float> gate{expert_out_.as<float>(), ffn};
+  const View<float> up{gate.data + static_cast<size_t>(p.rows) * static_cast<size_t>(ffn), ffn};
+  ProductList halves;
+  halves.tasks[0] = {.w = p.shared_gate, .y = gate};
+  halves.tasks[1] = {.w = p.shared_up, .y = up};
+  halves.n = 2;
+  multiply_rows_as_int8(launch_, halves, p.rows, p.xq);
+  const QuantRows shared = quant_rows(low_int8_, p.rows, ffn);
+  swiglu_rows(launch_, p.rows, {gate.data, ffn}, {up.data, ffn}, p.shared_limit, shared);
+  ProductList down;
+  down.tasks[0] = {.w = p.shared_down, .y = p.y};
+  down.n = 1;
+  multiply_rows_as_int8(launch_, down, p.rows, shared);
+
+  p.hidden_q = quant_rows(hidden_int8_, p.rows * p.used, p.gate.rows);
+  experts_grouped(launch_, p, groups.tiles, groups.n_tiles, groups.max_tiles, groups.pairs, expert_out_.as<float>());
+  add_experts(launch_, p.rows, p.used, config_.hidden, expert_out_.as<float>(), p.y);
+}
+
+CudaOps::ExpertGroups CudaOps::group_rows(const ExpertParams& p, int tile_rows) {
   const int pairs = p.rows * p.used;
-  const int mean_rows = pairs / config_.n_experts;
-  constexpr int kLargeGroup = 56;  // mean rows of an expert from which a large tile decodes fewer weights twice
-  const int tile_rows = mean_rows < kLargeGroup ? 64 : 128;
   auto* pair_ids = expert_groups_.as<int32_t>();
   auto* pair_weights = reinterpret_cast<float*>(pair_ids + pairs);
   auto* n_tiles = reinterpret_cast<int32_t*>(pair_weights + pairs);
@@ -554,6 +583,16 @@ void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x)
                             .pair_weights = pair_weights,
                             .tiles = tiles,
                             .n_tiles = n_tiles});
+  return {pair_ids, pair_weights, tiles, n_tiles, max_row_tiles(pairs, config_.n_experts, tile_rows)};
+}
+
+// Rows are grouped by expert, so that each expert that is chosen at all is read once.
+void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x) {
+  const int pairs = p.rows * p.used;
+  const int mean_rows = pairs / config_.n_experts;
+  constexpr int kLargeGroup = 56;  // mean rows of an expert from which a large tile decodes fewer weights twice
+  const int tile_rows = mean_rows < kLargeGroup ? 64 : 128;
+  const ExpertGroups groups = group_rows(p, tile_rows);
   const uint16_t* x16 = narrowed(x);
   auto* hidden = hidden_.as<uint16_t>();
   uint16_t* shared_hidden = hidden + static_cast<size_t>(pairs) * static_cast<size_t>(p.gate.rows);
@@ -572,15 +611,15 @@ void CudaOps::experts_many_rows(const ExpertParams& p, DeviceMat<const float> x)
                     .up = p.up,
                     .x = x16,
                     .ldx = x.cols(),
-                    .tiles = tiles,
-                    .n_tiles = n_tiles,
-                    .max_tiles = max_row_tiles(pairs, config_.n_experts, tile_rows),
+                    .tiles = groups.tiles,
+                    .n_tiles = groups.n_tiles,
+                    .max_tiles = groups.max_tiles,
                     .tile_rows = tile_rows,
-                    .row_list = pair_ids,
+                    .row_list = groups.pairs,
                     .rows_per_x = p.used,
                     .y16 = hidden,
                     .ldy16 = p.gate.rows,
-                    .weights = pair_weights,
+                    .weights = groups.pair_weights,
                     .limit = p.limit};
   gemm_gate_up(launch_, routed);
   routed.w = p.down;

@@ -5,6 +5,7 @@
 // Few rows: the keys of a row are split over blocks, and a second kernel joins the parts.
 #include "backend/cuda/kernels/attend_tensor.h"
 #include "backend/cuda/kernels/cache_rows.cuh"
+#include "backend/cuda/kernels/gemv.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/mma.cuh"
 
@@ -418,19 +419,7 @@ __global__ void __launch_bounds__(kDim / 4) join_kernel(const __grid_constant__ 
   if (p.q_context.codes == nullptr) {
     return;
   }
-  float largest = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
-#pragma unroll
-  for (int step = 1; step < 8; step *= 2) {
-    largest = fmaxf(largest, __shfl_xor_sync(kFullMask, largest, step));
-  }
-  const float scale = largest * (1.0F / 127.0F);
-  const auto code = [&](float x) { return scale > 0.0F ? __float2int_rn(x / scale) & 0xFF : 0; };
-  const int64_t at = static_cast<int64_t>(row) * p.q_context.cols + head * kDim + d;
-  *reinterpret_cast<uint32_t*>(p.q_context.codes + at) =
-      static_cast<uint32_t>(code(v.x) | code(v.y) << 8 | code(v.z) << 16 | code(v.w) << 24);
-  if (d % 32 == 0) {
-    p.q_context.scales[at / 32] = scale;
-  }
+  store_four_quantized(p.q_context, row, head * kDim + d, v);
 }
 
 }  // namespace

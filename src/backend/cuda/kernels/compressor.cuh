@@ -36,28 +36,41 @@ __device__ inline void pool_entry(const CompressParams& p, int row, int sequence
     float max = -INFINITY;
     float sum = 0.0F;
     float pooled = 0.0F;
-    for (int t = oldest; t <= position; ++t) {
-      const int channel = i + (t / ratio == c ? (p.roles - 1) * p.width : 0);
-      float v = 0.0F;
-      float g = 0.0F;
-      if (t < start) {
-        const float* from = ring + static_cast<size_t>(t % p.state.capacity) * 2 * channels + channel;
-        v = from[0];
-        g = from[channels];
-      } else {
-        const int r = first_row + t - start;
-        v = p.kv.data[r * p.kv.ld + channel];
-        g = p.gate.data[r * p.gate.ld + channel] + p.ape[t % ratio * channels + channel];
+    constexpr int kBatch = 8;  // tokens whose loads are in flight together
+    for (int first = oldest; first <= position; first += kBatch) {
+      float v[kBatch];
+      float g[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const int t = first + k;
+        const int channel = i + (t / ratio == c ? (p.roles - 1) * p.width : 0);
+        v[k] = 0.0F;
+        g[k] = -INFINITY;
+        if (t < min(start, position + 1)) {
+          const float* from = ring + static_cast<size_t>(t % p.state.capacity) * 2 * channels + channel;
+          v[k] = from[0];
+          g[k] = from[channels];
+        } else if (t <= position) {
+          const int r = first_row + t - start;
+          v[k] = p.kv.data[r * p.kv.ld + channel];
+          g[k] = p.gate.data[r * p.gate.ld + channel] + p.ape[t % ratio * channels + channel];
+        }
       }
-      if (g > max) {
-        const float shrink = expf(max - g);
-        sum *= shrink;
-        pooled *= shrink;
-        max = g;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (first + k > position) {
+          break;
+        }
+        if (g[k] > max) {
+          const float shrink = expf(max - g[k]);
+          sum *= shrink;
+          pooled *= shrink;
+          max = g[k];
+        }
+        const float e = expf(g[k] - max);
+        sum += e;
+        pooled += e * v[k];
       }
-      const float e = expf(g - max);
-      sum += e;
-      pooled += e * v;
     }
     entry[i] = pooled / sum;
     square += entry[i] * entry[i];

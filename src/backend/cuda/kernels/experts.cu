@@ -4,6 +4,7 @@
 #include "backend/cuda/kernels/gemv.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
+#include "backend/cuda/kernels/route.cuh"
 #include "backend/cuda/kernels/swiglu.cuh"
 
 namespace fathom::cuda {
@@ -14,68 +15,15 @@ constexpr int kDownRows = 8;
 constexpr int kMostScored = 256;  // experts that one warp chooses from in registers
 constexpr int kMaxUsed = 6;       // experts whose loads are in flight together
 
-__device__ unsigned ordered(float v) {
-  const unsigned bits = __float_as_uint(v);
-  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-}
-
-// One warp; lane l holds experts l, l + 32, ... Scores, then the best `used` by repeated search: ties go to the lower
-// number. scores: [experts], shared memory.
+// The choice of one row, into the outputs of the step.
 template <int kPerLane>
 __device__ void route_row(const RouteParams& p, int row, float* scores) {
-  const int lane = threadIdx.x;
-  unsigned keys[kPerLane];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int e = lane + i * kWarp;
-    keys[i] = 0;
-    if (e < p.experts) {
-      const float x = __ldcg(p.logits.data + row * p.logits.ld + e);
-      const float score = sqrtf(x > 20.0F ? x : log1pf(expf(x)));
-      scores[e] = score;
-      keys[i] = p.bias != nullptr ? ordered(score + p.bias[e]) : 1;
-    }
-  }
-  __syncwarp();
-  int id = 0;  // of lane k < used: the k-th choice
-  if (p.token_table != nullptr) {
-    id = lane < p.used ? p.token_table[static_cast<int64_t>(p.tokens[row]) * p.used + lane] : 0;
-  } else {
-    for (int k = 0; k < p.used; ++k) {
-      unsigned best = 0;
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) {
-        best = max(best, keys[i]);
-      }
-      best = __reduce_max_sync(kFullMask, best);
-      int candidate = p.experts;
-#pragma unroll
-      for (int i = kPerLane - 1; i >= 0; --i) {
-        candidate = keys[i] == best && best != 0 ? lane + i * kWarp : candidate;
-      }
-      const int chosen = min(__reduce_min_sync(kFullMask, candidate), p.experts - 1);
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) {
-        keys[i] = lane + i * kWarp == chosen ? 0 : keys[i];
-      }
-      id = lane == k ? chosen : id;
-    }
-  }
-  // Ascending, the order in which experts are summed.
-  int rank = 0;
-  for (int k = 0; k < p.used; ++k) {
-    const int other = __shfl_sync(kFullMask, id, k);
-    rank += other < id || (other == id && k < lane) ? 1 : 0;
-  }
-  float sum = 0.0F;
-  for (int r = 0; r < p.used; ++r) {
-    const unsigned holder = __ballot_sync(kFullMask, lane < p.used && rank == r);
-    sum += scores[__shfl_sync(kFullMask, id, __ffs(static_cast<int>(holder)) - 1)];
-  }
-  if (lane < p.used) {
-    p.ids.data[row * p.ids.ld + rank] = id;
-    p.weights.data[row * p.weights.ld + rank] = scores[id] / sum * p.scale;
-  }
+  choose_experts<kPerLane>(
+      p, row, scores, [&](int e) { return __ldcg(p.logits.data + row * p.logits.ld + e); },
+      [&](int rank, int id, float weight) {
+        p.ids.data[row * p.ids.ld + rank] = id;
+        p.weights.data[row * p.weights.ld + rank] = weight;
+      });
 }
 
 template <int kPerLane>
@@ -145,7 +93,7 @@ __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, c
   };
   if constexpr (has_integer_codes(F)) {
     StagedRows<F, 1> x(shared_bytes, gate.cols);
-    const uint64_t* grid = stage_grid<F>(x.end(), gate.grid);
+    const uint64_t* grid = spread_grid<F>(x.end(), gate.grid);
     // Pairs of rows: gate and up of one hidden value.
     auto dots = make_row_dots<F, 1, 2, kPerWarp>(
         [&](int i) {
@@ -201,7 +149,7 @@ __global__ void __launch_bounds__(kGemvThreads) gate_up_kernel(const __grid_cons
 template <Format F>
 constexpr size_t down_bytes(int cols, int slots) {
   if constexpr (has_integer_codes(F)) {
-    return static_cast<size_t>(slots) * StagedRows<F, 1>::bytes(cols) + grid_bytes<F>();
+    return static_cast<size_t>(slots) * StagedRows<F, 1>::bytes(cols) + spread_grid_bytes<F>();
   }
   return 0;
 }
@@ -271,7 +219,7 @@ __device__ const uint64_t* stage_hidden(const ExpertParams& p, const DeviceWeigh
       StagedRows<F, 1> x(shared + i * stride, w.cols);
       x.stage(p.hidden_q, blockIdx.y * (p.used + 1) + first_slot + i, 1, 0);
     }
-    return stage_grid<F>(shared + slots * stride, w.grid);
+    return spread_grid<F>(shared + slots * stride, w.grid);
   }
   return nullptr;
 }
@@ -410,10 +358,130 @@ __global__ void __launch_bounds__(kGemvThreads) chosen_and_shared_kernel(const _
                    p.weights.data[row * p.weights.ld + slot], p.limit);
 }
 
+// A tile of up to T pairs of one expert.
+template <Format F, int T>
+__device__ void gate_up_tile(const ExpertParams& p, const RowTile& tile, const int32_t* pairs, int block) {
+  extern __shared__ uint4 shared_bytes[];
+  __shared__ float hidden[kExpertTile][kGateRows];
+  constexpr int kPerWarp = kGateRows / (kGemvThreads / kWarp);
+  const int warp = threadIdx.x / kWarp;
+  const int first_hidden = block * kGateRows;
+  const int local = warp * kPerWarp;
+  StagedRows<F, T> x(shared_bytes, p.gate.cols);
+  const uint64_t* grid = spread_grid<F>(x.end(), p.gate.grid);
+  auto dots = make_row_dots<F, T, 2, kPerWarp>(
+      [&](int i) {
+        return weight_row(i % 2 == 0 ? p.gate : p.up, F, tile.slice,
+                          min(first_hidden + local + i / 2, p.gate.rows - 1));
+      },
+      x.chunks());
+  dots.start();
+  x.gather(
+      p.xq, [&](int t) { return pairs[t] / p.used; }, tile.n, 0);
+  __syncthreads();
+  dots.finish(x, grid, [&](int pass, float(&sum)[2][T]) {
+#pragma unroll
+    for (int t = 0; t < T; ++t) {
+      const float g = warp_sum(sum[0][t]);
+      const float v = warp_sum(sum[1][t]);
+      if (threadIdx.x % kWarp == 0) {
+        hidden[t][local + pass] = first_hidden + local + pass < p.gate.rows ? swiglu(g, v, p.limit) : 0.0F;
+      }
+    }
+  });
+  __syncthreads();
+  if (warp < tile.n) {
+    const int pair = pairs[warp];
+    const float weight = p.weights.data[pair / p.used * p.weights.ld + pair % p.used];
+    store_quantized(p.hidden_q, pair, block, weight * hidden[warp][threadIdx.x % kWarp]);
+  }
+}
+
+// blockIdx.x: 32 hidden values; y: tile.
+template <Format F>
+__global__ void __launch_bounds__(kGemvThreads)
+    gate_up_tile_kernel(const __grid_constant__ ExpertParams p, const RowTile* tiles, const int32_t* n_tiles,
+                        const int32_t* pairs) {
+  wait_for_predecessor();
+  let_successor_start();
+  if (static_cast<int>(blockIdx.y) >= *n_tiles) {
+    return;
+  }
+  const RowTile tile = tiles[blockIdx.y];
+  if (tile.n == 1) {
+    gate_up_tile<F, 1>(p, tile, pairs + tile.first, blockIdx.x);
+  } else if (tile.n == 2) {
+    gate_up_tile<F, 2>(p, tile, pairs + tile.first, blockIdx.x);
+  } else {
+    gate_up_tile<F, kExpertTile>(p, tile, pairs + tile.first, blockIdx.x);
+  }
+}
+
+constexpr int kDownPerWarp = 8;  // outputs of a warp
+constexpr int kDownTileRows = kGemvThreads / kWarp * kDownPerWarp;
+
+template <Format F, int T>
+__device__ void down_tile(const ExpertParams& p, const RowTile& tile, const int32_t* pairs, int block, float* out) {
+  extern __shared__ uint4 shared_bytes[];
+  const int first = block * kDownTileRows + static_cast<int>(threadIdx.x / kWarp) * kDownPerWarp;
+  StagedRows<F, T> x(shared_bytes, p.down.cols);
+  const uint64_t* grid = spread_grid<F>(x.end(), p.down.grid);
+  auto dots = make_row_dots<F, T, 2, kDownPerWarp / 2>(
+      [&](int i) { return weight_row(p.down, F, tile.slice, min(first + i, p.down.rows - 1)); }, x.chunks());
+  dots.start();
+  x.gather(
+      p.hidden_q, [&](int t) { return pairs[t]; }, tile.n, 0);
+  __syncthreads();
+  dots.finish(x, grid, [&](int pass, float(&sum)[2][T]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+#pragma unroll
+      for (int t = 0; t < T; ++t) {
+        const float v = warp_sum(sum[r][t]);
+        const int row = first + 2 * pass + r;
+        if (threadIdx.x % kWarp == 0 && t < tile.n && row < p.down.rows) {
+          out[static_cast<int64_t>(pairs[t]) * p.down.rows + row] = v;
+        }
+      }
+    }
+  });
+}
+
+template <Format F>
+__global__ void __launch_bounds__(kGemvThreads)
+    down_tile_kernel(const __grid_constant__ ExpertParams p, const RowTile* tiles, const int32_t* n_tiles,
+                     const int32_t* pairs, float* out) {
+  wait_for_predecessor();
+  let_successor_start();
+  if (static_cast<int>(blockIdx.y) >= *n_tiles) {
+    return;
+  }
+  const RowTile tile = tiles[blockIdx.y];
+  if (tile.n == 1) {
+    down_tile<F, 1>(p, tile, pairs + tile.first, blockIdx.x, out);
+  } else if (tile.n == 2) {
+    down_tile<F, 2>(p, tile, pairs + tile.first, blockIdx.x, out);
+  } else {
+    down_tile<F, kExpertTile>(p, tile, pairs + tile.first, blockIdx.x, out);
+  }
+}
+
+// One warp for 32 values.
+__global__ void __launch_bounds__(kGemvThreads)
+    swiglu_kernel(View<const float> gate, View<const float> up, float limit, QuantRows q) {
+  wait_for_predecessor();
+  let_successor_start();
+  const int row = blockIdx.y;
+  const int i = static_cast<int>(blockIdx.x) * kGemvThreads + static_cast<int>(threadIdx.x);
+  if (i < q.cols) {  // whole warps
+    store_quantized(q, row, i / kWarp, swiglu(gate.data[row * gate.ld + i], up.data[row * up.ld + i], limit));
+  }
+}
+
 template <Format F>
 size_t gate_bytes(int cols) {
   if constexpr (has_integer_codes(F)) {
-    return StagedRows<F, 1>::bytes(cols) + grid_bytes<F>();
+    return StagedRows<F, 1>::bytes(cols) + spread_grid_bytes<F>();
   }
   return 0;
 }
@@ -535,6 +603,38 @@ void route_with_experts(const Launch& launch, const RouteParams& route, const De
       launch_down<kFormat, kFormat, true, false>(launch, p);
     }
   });
+}
+
+bool can_group_few_rows(const ExpertParams& p) {
+  return p.rows > 1 && has_integer_codes(p.gate.format) && has_integer_codes(p.down.format) &&
+         p.gate.rows % kGateRows == 0 && p.shared_gate.format == kSharedFormat &&
+         p.shared_down.format == kSharedFormat && p.shared_gate.rows % kMmaRows == 0 &&
+         p.shared_down.rows % kMmaRows == 0;
+}
+
+void experts_grouped(const Launch& launch, const ExpertParams& p, const RowTile* tiles, const int32_t* n_tiles,
+                     int max_tiles, const int32_t* pairs, float* out) {
+  with_format(p.gate.format, [&](auto format) {
+    constexpr Format kFormat = decltype(format)::value;
+    if constexpr (has_integer_codes(kFormat)) {
+      const size_t bytes = StagedRows<kFormat, kExpertTile>::bytes(p.gate.cols) + spread_grid_bytes<kFormat>();
+      start(launch, gate_up_tile_kernel<kFormat>, dim3(p.gate.rows / kGateRows, max_tiles), kGemvThreads, bytes, p,
+            tiles, n_tiles, pairs);
+    }
+  });
+  with_format(p.down.format, [&](auto format) {
+    constexpr Format kFormat = decltype(format)::value;
+    if constexpr (has_integer_codes(kFormat)) {
+      const size_t bytes = StagedRows<kFormat, kExpertTile>::bytes(p.down.cols) + spread_grid_bytes<kFormat>();
+      start(launch, down_tile_kernel<kFormat>, dim3(ceil_div(p.down.rows, kDownTileRows), max_tiles), kGemvThreads,
+            bytes, p, tiles, n_tiles, pairs, out);
+    }
+  });
+}
+
+void swiglu_rows(const Launch& launch, int rows, View<const float> gate, View<const float> up, float limit,
+                 QuantRows q) {
+  start(launch, swiglu_kernel, dim3(ceil_div(q.cols, kGemvThreads), rows), kGemvThreads, 0, gate, up, limit, q);
 }
 
 void experts_few_rows(const Launch& launch, const ExpertParams& p) {

@@ -12,12 +12,25 @@ constexpr int kFloatThreads = 128;
 constexpr int kFloatRows = kFloatThreads / kWarp;
 constexpr int kFloatBatch = 4;
 
+struct TwoCodes {
+  int high;
+  int low;
+};
+__device__ inline TwoCodes two_codes(float v, float inverse) {
+  const float x = v * inverse;
+  const int high = __float2int_rn(x);
+  return {high, __float2int_rn((x - static_cast<float>(high)) * 254.0F)};
+}
+__device__ inline float inverse_scale(float scale) { return scale > 0.0F ? 1.0F / scale : 0.0F; }
+
 // A whole warp: lane i holds value i of block b.
 __device__ inline void store_quantized(const QuantRows& q, int row, int b, float v) {
   const float scale = warp_max(fabsf(v)) * (1.0F / 127.0F);
-  const int code = scale > 0.0F ? __float2int_rn(v / scale) : 0;
+  const TwoCodes code = two_codes(v, inverse_scale(scale));
   const int lane = threadIdx.x % kWarp;
-  q.codes[static_cast<int64_t>(row) * q.cols + b * 32 + lane] = static_cast<int8_t>(code);
+  const int64_t at = static_cast<int64_t>(row) * q.cols + b * 32 + lane;
+  q.codes[at] = static_cast<int8_t>(code.high);
+  q.low[at] = static_cast<int8_t>(code.low);
   if (lane == 0) {
     q.scales[static_cast<int64_t>(row) * (q.cols / 32) + b] = scale;
   }
@@ -32,10 +45,19 @@ __device__ inline void store_four_quantized(const QuantRows& q, int row, int col
     largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, step));
   }
   const float scale = largest * (1.0F / 127.0F);
-  const auto code = [&](float x) { return scale > 0.0F ? __float2int_rn(x / scale) & 0xFF : 0; };
+  const float inverse = inverse_scale(scale);
+  const float values[4] = {v.x, v.y, v.z, v.w};
+  uint32_t high = 0;
+  uint32_t low = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const TwoCodes code = two_codes(values[i], inverse);
+    high |= static_cast<uint32_t>(code.high & 0xFF) << (8 * i);
+    low |= static_cast<uint32_t>(code.low & 0xFF) << (8 * i);
+  }
   const int64_t at = static_cast<int64_t>(row) * q.cols + column;
-  *reinterpret_cast<uint32_t*>(q.codes + at) =
-      static_cast<uint32_t>(code(v.x) | code(v.y) << 8 | code(v.z) << 16 | code(v.w) << 24);
+  *reinterpret_cast<uint32_t*>(q.codes + at) = high;
+  *reinterpret_cast<uint32_t*>(q.low + at) = low;
   if (column % 32 == 0) {
     q.scales[at / 32] = scale;
   }
@@ -48,16 +70,18 @@ class StagedRows {
  public:
   static constexpr int kSegments = Chunk<F>::kSegments;
   static constexpr int kChunkBytes = kSegments == 1 ? 16 : kSegments * 16 + 16;
+  static constexpr bool kHasLow = F == Format::kQ8_0;  // both codes of each value
 
   __host__ __device__ static constexpr size_t row_code_bytes(int cols) {
     return static_cast<size_t>(cols / (16 * kSegments)) * kChunkBytes;
   }
   __host__ __device__ static constexpr size_t bytes(int cols) {
-    return T * (row_code_bytes(cols) + static_cast<size_t>(cols / 16) * 4 * (Chunk<F>::kHasMinimum ? 2 : 1));
+    return T * (row_code_bytes(cols) * (kHasLow ? 2 : 1) +
+                static_cast<size_t>(cols / 16) * 4 * (Chunk<F>::kHasMinimum ? 2 : 1));
   }
 
   __device__ StagedRows(void* shared, int cols) : codes_(static_cast<uint8_t*>(shared)), cols_(cols) {
-    scales_ = reinterpret_cast<float*>(codes_ + T * row_code_bytes(cols));
+    scales_ = reinterpret_cast<float*>(codes_ + T * row_code_bytes(cols) * (kHasLow ? 2 : 1));
     sums_ = scales_ + T * (cols / 16);
   }
   __device__ uint8_t* end() const { return codes_ + bytes(cols_); }
@@ -65,19 +89,32 @@ class StagedRows {
 
   // Rows [first, first + n) of q, columns from `column` on; rows beyond n become zeros. All threads of the block.
   __device__ void stage(const QuantRows& q, int first, int n, int column) {
+    gather(
+        q, [=](int t) { return first + t; }, n, column);
+  }
+  // Row t of n is row(t) of q.
+  template <class Row>
+  __device__ void gather(const QuantRows& q, Row row, int n, int column) {
     const int pieces = cols_ / 16;
     for (int i = threadIdx.x; i < T * pieces; i += blockDim.x) {
       const int t = i / pieces;
       const int p = i % pieces;
       uint4 v = make_uint4(0, 0, 0, 0);
+      [[maybe_unused]] uint4 low = v;
       float scale = 0.0F;
       if (t < n) {
-        const int64_t at = static_cast<int64_t>(first + t) * q.cols + column + p * 16;
+        const int64_t at = static_cast<int64_t>(row(t)) * q.cols + column + p * 16;
         v = *reinterpret_cast<const uint4*>(q.codes + at);
         scale = q.scales[at / 32];
+        if constexpr (kHasLow) {
+          low = *reinterpret_cast<const uint4*>(q.low + at);
+        }
       }
       const int c = Chunk<F>::chunk_of(p);
       const int s = Chunk<F>::segment_of(p);
+      if constexpr (kHasLow) {
+        *reinterpret_cast<uint4*>(codes_ + (T + t) * row_code_bytes(cols_) + c * kChunkBytes + 16 * s) = low;
+      }
       *reinterpret_cast<uint4*>(codes_ + t * row_code_bytes(cols_) + c * kChunkBytes + 16 * s) = v;
       scales_[t * pieces + c * kSegments + s] = scale;
       if constexpr (Chunk<F>::kHasMinimum) {
@@ -94,6 +131,7 @@ class StagedRows {
   __device__ uint4 codes(int t, int chunk, int segment) const {
     return *reinterpret_cast<const uint4*>(codes_ + t * row_code_bytes(cols_) + chunk * kChunkBytes + 16 * segment);
   }
+  __device__ uint4 low(int t, int chunk, int segment) const { return codes(T + t, chunk, segment); }
   __device__ float scale(int t, int chunk, int segment) const {
     return scales_[t * (cols_ / 16) + chunk * kSegments + segment];
   }
@@ -126,6 +164,25 @@ __device__ const uint64_t* stage_grid(void* shared, const uint64_t* grid) {
   return nullptr;
 }
 
+// For few rows: the grid sixteen times, the copies of an entry side by side, so that no two lanes of a half warp meet
+// in a bank. Returns the lane's copy: entry e lies at 16 e.
+constexpr int kGridCopies = 16;
+template <Format F>
+__host__ __device__ constexpr size_t spread_grid_bytes() {
+  return kGridCopies * grid_bytes<F>();
+}
+template <Format F>
+__device__ const uint64_t* spread_grid(void* shared, const uint64_t* grid) {
+  if constexpr (F == Format::kIQ2_XXS) {
+    auto* to = static_cast<uint64_t*>(shared);
+    for (int i = threadIdx.x; i < 256 * kGridCopies; i += blockDim.x) {
+      to[i] = __ldg(grid + i / kGridCopies);
+    }
+    return to + threadIdx.x % kGridCopies;
+  }
+  return nullptr;
+}
+
 __device__ inline int dot16(const uint32_t* w, uint4 x, int sum) {
   sum = __dp4a(static_cast<int>(w[0]), static_cast<int>(x.x), sum);
   sum = __dp4a(static_cast<int>(w[1]), static_cast<int>(x.y), sum);
@@ -133,9 +190,58 @@ __device__ inline int dot16(const uint32_t* w, uint4 x, int sum) {
   return __dp4a(static_cast<int>(w[3]), static_cast<int>(x.w), sum);
 }
 
+// A chunk of IQ2_XXS. For one row, signs only flip the bits of a magnitude, which makes it one too small where
+// negative; a second sum adds that up, on a pipe that has time.
+template <int T>
+__device__ inline void dot_iq2_chunk(const Chunk<Format::kIQ2_XXS>& chunk, const StagedRows<Format::kIQ2_XXS, T>& x,
+                                     int c, const uint64_t* grid, float (&sum)[T]) {
+  const uint32_t index[2] = {chunk.codes.x, chunk.codes.z};
+  const uint32_t signs[2] = {chunk.codes.y, chunk.codes.w};
+  const float quarter = 0.25F * __half2float(__ushort_as_half(chunk.d));
+#pragma unroll
+  for (int b = 0; b < 2; ++b) {
+    int dot[T] = {};
+    int ones = 0;
+#pragma unroll
+    for (int g = 0; g < 4; ++g) {
+      const uint32_t at = g == 0 ? index[b] << 7 : index[b] >> (8 * g - 7);
+      const uint2 m = *reinterpret_cast<const uint2*>(reinterpret_cast<const uint8_t*>(grid) + (at & 0x7F80U));
+      const uint32_t s0 = spread_signs(signs[b] << (2 * g));
+      const uint32_t s1 = spread_signs(signs[b] << (2 * g + 1));
+      uint32_t q0 = m.x ^ s0;
+      uint32_t q1 = m.y ^ s1;
+      if constexpr (T > 1) {
+        q0 += s0 & 0x01010101U;
+        q1 += s1 & 0x01010101U;
+      }
+#pragma unroll
+      for (int t = 0; t < T; ++t) {
+        const uint4 v = x.codes(t, c, 2 * b + g / 2);
+        const auto x0 = static_cast<int>(g % 2 == 0 ? v.x : v.z);
+        const auto x1 = static_cast<int>(g % 2 == 0 ? v.y : v.w);
+        dot[t] = __dp4a(static_cast<int>(q0), x0, dot[t]);
+        dot[t] = __dp4a(static_cast<int>(q1), x1, dot[t]);
+        if constexpr (T == 1) {
+          ones = __dp4a(static_cast<int>(s0), x0, ones);
+          ones = __dp4a(static_cast<int>(s1), x1, ones);
+        }
+      }
+    }
+    const float scale = quarter * (0.5F + static_cast<float>((chunk.scales >> (4 * b)) & 0xF));
+#pragma unroll
+    for (int t = 0; t < T; ++t) {
+      sum[t] += static_cast<float>(dot[t] - ones) * (scale * x.scale(t, c, 2 * b));
+    }
+  }
+}
+
 template <Format F, int T>
 __device__ inline void dot_chunk(const Chunk<F>& chunk, const StagedRows<F, T>& x, int c, const uint64_t* grid,
                                  float (&sum)[T]) {
+  if constexpr (F == Format::kIQ2_XXS) {
+    dot_iq2_chunk<T>(chunk, x, c, grid, sum);
+    return;
+  }
   constexpr int kSegments = Chunk<F>::kSegments;
   uint32_t q[4 * kSegments];
   float scale[kSegments];
@@ -150,7 +256,11 @@ __device__ inline void dot_chunk(const Chunk<F>& chunk, const StagedRows<F, T>& 
       if constexpr (kStep == 2) {
         dot = dot16(q + 4 * s + 4, x.codes(t, c, s + 1), dot);
       }
-      sum[t] += static_cast<float>(dot) * (scale[s] * x.scale(t, c, s));
+      auto value = static_cast<float>(dot);
+      if constexpr (StagedRows<F, T>::kHasLow) {
+        value += static_cast<float>(dot16(q + 4 * s, x.low(t, c, s), 0)) * (1.0F / 254.0F);
+      }
+      sum[t] += value * (scale[s] * x.scale(t, c, s));
       if constexpr (Chunk<F>::kHasMinimum) {
         sum[t] -= minimum[s] * x.sum(t, c, s);
       }

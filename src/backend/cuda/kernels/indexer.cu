@@ -2,12 +2,12 @@
 #include "backend/cuda/kernels/cache_rows.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
+#include "backend/cuda/kernels/select.cuh"
 
 namespace fathom::cuda {
 namespace {
 
 constexpr int kScoreThreads = 256;
-constexpr int kSelectThreads = 512;
 
 __device__ int visible_entries(const CacheParams& c, int row) { return (c.step.row_position[row] + 1) / c.ratio; }
 
@@ -58,38 +58,8 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
   }
 }
 
-// Integers in the order of the scores.
-__device__ unsigned ordered(float v) {
-  const unsigned bits = __float_as_uint(v);
-  return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
-}
-
-// Exclusive prefix sum of one flag a thread; also gives the total.
-__device__ int block_prefix(bool flag, int* shared, int* total) {
-  const unsigned mask = __ballot_sync(kFullMask, flag);
-  const int warp = threadIdx.x / kWarp;
-  const int lane = threadIdx.x % kWarp;
-  if (lane == 0) {
-    shared[warp] = __popc(mask);
-  }
-  __syncthreads();
-  int before = 0;
-  int sum = 0;
-  for (int w = 0; w < kSelectThreads / kWarp; ++w) {
-    before += w < warp ? shared[w] : 0;
-    sum += shared[w];
-  }
-  __syncthreads();
-  *total = sum;
-  return before + __popc(mask & ((1U << lane) - 1U));
-}
-
-// Radix selection of the topk-th best score, then the entries above it and the first of its equals, in order.
 __global__ void __launch_bounds__(kSelectThreads) select_kernel(const __grid_constant__ SelectParams p, int first_row) {
-  __shared__ int histogram[256];
-  __shared__ int shared[32];
-  __shared__ unsigned chosen_digit;
-  __shared__ int remaining;
+  __shared__ SelectSpace space;
   wait_for_predecessor();
   let_successor_start();
   const int row = first_row + blockIdx.x;
@@ -101,55 +71,7 @@ __global__ void __launch_bounds__(kSelectThreads) select_kernel(const __grid_con
     }
     return;
   }
-  const float* scores = p.scores + static_cast<int64_t>(blockIdx.x) * p.max_visible;
-  unsigned prefix = 0;
-  if (threadIdx.x == 0) {
-    remaining = p.topk;
-  }
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < 256; i += kSelectThreads) {
-      histogram[i] = 0;
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < visible; i += kSelectThreads) {
-      const unsigned key = ordered(scores[i]);
-      if (shift == 24 || key >> (shift + 8) == prefix >> (shift + 8)) {
-        atomicAdd(&histogram[(key >> shift) & 255], 1);
-      }
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      int digit = 255;
-      int left = remaining;
-      while (histogram[digit] < left) {
-        left -= histogram[digit];
-        --digit;
-      }
-      chosen_digit = static_cast<unsigned>(digit);
-      remaining = left;
-    }
-    __syncthreads();
-    prefix |= chosen_digit << shift;
-  }
-  // `remaining` entries equal to the threshold are wanted, the lowest first.
-  const int equals_wanted = remaining;
-  int written = 0;
-  int equals_seen = 0;
-  for (int first = 0; first < visible; first += kSelectThreads) {
-    const int i = first + static_cast<int>(threadIdx.x);
-    const unsigned key = i < visible ? ordered(scores[i]) : 0;
-    const bool equal = i < visible && key == prefix;
-    int equals = 0;
-    const int rank = block_prefix(equal, shared, &equals);
-    const bool take = i < visible && (key > prefix || (equal && equals_seen + rank < equals_wanted));
-    int taken = 0;
-    const int at = block_prefix(take, shared, &taken);
-    if (take) {
-      out[written + at] = i;
-    }
-    written += taken;
-    equals_seen += equals;
-  }
+  select_best(p.scores + static_cast<int64_t>(blockIdx.x) * p.max_visible, visible, p.topk, out, space);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Products for few rows: one pass over the weight at memory speed.
 #include "backend/cuda/kernels/decode.cuh"
+#include "backend/cuda/kernels/few_rows_mma.cuh"
 #include "backend/cuda/kernels/gemv.cuh"
 #include "backend/cuda/kernels/launch.cuh"
 #include "backend/cuda/kernels/params.h"
@@ -69,7 +70,7 @@ __device__ void multiply_int_tile(const ProductList& list, int tile, int rows, c
   const int end_row = min((group + 1) * group_rows, task.w.rows);
   const int first_x = blockIdx.y * T;
   StagedRows<F, T> x(shared_bytes, task.w.cols);
-  const uint64_t* grid = stage_grid<F>(x.end(), task.w.grid);
+  const uint64_t* grid = spread_grid<F>(x.end(), task.w.grid);
 
   const int local = static_cast<int>(threadIdx.x / kWarp) * R * P;
   auto dots = make_row_dots<F, T, R, P>(
@@ -179,7 +180,7 @@ int count_rows(const ProductList& list) {
 template <Format F, int T, int R, int P>
 void launch_int(const Launch& launch, ProductList& list, int rows, QuantRows q) {
   const int cols = count_tiles<kGemvThreads / kWarp * R * P>(list);
-  const size_t bytes = StagedRows<F, T>::bytes(cols) + grid_bytes<F>();
+  const size_t bytes = StagedRows<F, T>::bytes(cols) + spread_grid_bytes<F>();
   start(launch, multiply_int_kernel<F, T, R, P>, dim3(list.first_tile[list.n], ceil_div(rows, T)), kGemvThreads, bytes,
         list, rows, q);
 }
@@ -275,6 +276,27 @@ bool can_multiply_many_f32_rows(const ProductTask& task, View<const float> x) {
 void multiply_many_f32_rows(const Launch& launch, const ProductTask& task, int rows, View<const float> x) {
   start(launch, multiply_f32_kernel, dim3(ceil_div(task.w.rows, kSimtTile), ceil_div(rows, kSimtTile)), kSimtThreads, 0,
         task, rows, x);
+}
+
+bool can_multiply_rows_as_int8(const ProductTask& task, int rows) {
+  const int group_rows = task.group_rows > 0 ? task.group_rows : task.w.rows;
+  return rows > 1 && task.w.format == Format::kQ8_0 && group_rows % kMmaRows == 0 && task.w.cols % 32 == 0;
+}
+
+void multiply_rows_as_int8(const Launch& launch, ProductList list, int rows, QuantRows q) {
+  for (int i = 0; i < list.n; ++i) {
+    list.first_tile[i + 1] = list.first_tile[i] + list.tasks[i].w.rows / kMmaRows;
+  }
+  const auto run = [&](auto* kernel, int eights) {
+    start(launch, kernel, dim3(list.first_tile[list.n], ceil_div(rows, 8 * eights)), kMmaThreads, 0, list, rows, q);
+  };
+  if (rows <= 8) {
+    run(multiply_mma_kernel<1>, 1);
+  } else if (rows <= 16) {
+    run(multiply_mma_kernel<2>, 2);
+  } else {
+    run(multiply_mma_kernel<4>, 4);
+  }
 }
 
 bool can_multiply_mixed(Format integer, Format floating, int rows) {

@@ -24,9 +24,11 @@ struct View {  // row-major
   int64_t ld = 0;
 };
 
-// Rows of activations as int8 blocks of 32 with one scale each.
+// Rows of activations as int8 blocks of 32 with one scale each. What the codes leave is a second code, worth 1 / 254 of
+// the first; products with Q8_0 take both, so that activations keep 15 bits there.
 struct QuantRows {
   int8_t* codes = nullptr;  // [rows, cols]
+  int8_t* low = nullptr;    // [rows, cols]
   float* scales = nullptr;  // [rows, cols / 32]
   int cols = 0;
 };
@@ -79,6 +81,10 @@ void quantize_rows(const Launch& launch, int rows, View<const float> x, QuantRow
 void multiply_few_rows(const Launch& launch, Format format, ProductList list, int rows, View<const float> x,
                        QuantRows q);
 // One row: the tasks of `list` are Q8_0, those of `floats` of one float format, and all go in one launch.
+// Several rows and Q8_0 on tensor cores: each weight is read once. Groups of kMmaRows rows of the weight.
+constexpr int kMmaRows = 16;
+[[nodiscard]] bool can_multiply_rows_as_int8(const ProductTask& task, int rows);
+void multiply_rows_as_int8(const Launch& launch, ProductList list, int rows, QuantRows q);
 [[nodiscard]] bool can_multiply_mixed(Format integer, Format floating, int rows);
 void multiply_mixed(const Launch& launch, ProductList list, ProductList floats, View<const float> x, QuantRows q);
 void rms_norm_rows(const Launch& launch, int rows, int cols, float eps, const float* gain, View<const float> x,
@@ -314,6 +320,15 @@ struct ExpertParams {
   bool adds = false;  // to what y holds
 };
 void experts_few_rows(const Launch& launch, const ExpertParams& p);
+// Several rows: pairs (row, choice) grouped by expert in tiles of up to kExpertTile, each expert's weights read once
+// for a tile. out: [rows * used, hidden], by pair. p.hidden_q: [rows * used, ffn].
+constexpr int kExpertTile = 4;
+[[nodiscard]] bool can_group_few_rows(const ExpertParams& p);
+void experts_grouped(const Launch& launch, const ExpertParams& p, const RowTile* tiles, const int32_t* n_tiles,
+                     int max_tiles, const int32_t* pairs, float* out);
+// q = swiglu(gate, up), [rows, cols].
+void swiglu_rows(const Launch& launch, int rows, View<const float> gate, View<const float> up, float limit,
+                 QuantRows q);
 // Router and experts together: p.ids and p.weights are what the router writes.
 [[nodiscard]] bool can_route_with_shared(const DeviceWeight& gate, const ExpertParams& p);
 void route_with_experts(const Launch& launch, const RouteParams& route, const DeviceWeight& gate, ExpertParams p,
