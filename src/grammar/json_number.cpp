@@ -158,8 +158,8 @@ class FractionBuilder {
 
 Bound largest() { return {.value = {.whole = std::string(kMaxWholeDigits, '9')}}; }
 
-// Numbers from `low` to `high`, none negative.
-ExprId add_magnitudes(Grammar& grammar, const Bound& low, Bound high, bool integer) {
+// Numbers from `low` to `high`, none negative, with `n_fraction` digits after the point at the most.
+ExprId add_magnitudes(Grammar& grammar, const Bound& low, const Bound& high, bool integer, size_t n_fraction) {
   const std::string& low_whole = low.value.whole;
   if (whole_less(high.value.whole, low_whole)) {
     return grammar.nothing();
@@ -173,9 +173,6 @@ ExprId add_magnitudes(Grammar& grammar, const Bound& low, Bound high, bool integ
     return wholes_between(grammar, skips_low ? plus_one(low_whole) : low_whole,
                           skips_high ? minus_one(high.value.whole) : high.value.whole);
   }
-  const size_t room = kMaxWholeDigits - std::min(high.value.whole.size(), kMaxWholeDigits - 1);
-  const size_t n_fraction =
-      std::max({std::min(room, kMaxFractionDigits), low.value.fraction.size(), high.value.fraction.size()});
   const auto fraction = [&](const Bound* from, const Bound* to) {
     return FractionBuilder(grammar, from, to, n_fraction).build();
   };
@@ -263,6 +260,14 @@ ExprId add_number(Grammar& grammar, const NumberRange& range) {
   if (!range.min && !range.max) {
     return add_unbounded(grammar, range.integer);
   }
+  // As many as a double tells apart near the bounds, and those of the bounds.
+  size_t n_whole = 1;
+  size_t n_fraction = 1;
+  for (const std::optional<Bound>& bound : {range.min, range.max}) {
+    n_whole = std::max(n_whole, bound ? bound->value.whole.size() : 0);
+    n_fraction = std::max(n_fraction, bound ? bound->value.fraction.size() : 0);
+  }
+  n_fraction = std::max(n_fraction, std::min(kMaxFractionDigits, kMaxWholeDigits - std::min(n_whole, kMaxWholeDigits)));
   std::vector<ExprId> choices;
   const Bound zero;
   // Bounds beyond the largest magnitude still leave numbers with one digit more than they have.
@@ -274,7 +279,7 @@ ExprId add_number(Grammar& grammar, const NumberRange& range) {
   };
   if (!range.max || !range.max->value.negative) {
     const Bound low = range.min && !range.min->value.negative ? *range.min : zero;
-    choices.push_back(add_magnitudes(grammar, low, range.max ? *range.max : beyond(low), range.integer));
+    choices.push_back(add_magnitudes(grammar, low, range.max ? *range.max : beyond(low), range.integer, n_fraction));
   }
   if (!range.min || range.min->value.negative) {
     // -0 is left to the other half.
@@ -283,7 +288,8 @@ ExprId add_number(Grammar& grammar, const NumberRange& range) {
       low = {range.max->value.magnitude(), range.max->exclusive};
     }
     const Bound high = range.min ? Bound{range.min->value.magnitude(), range.min->exclusive} : beyond(low);
-    choices.push_back(grammar.sequence({grammar.literal("-"), add_magnitudes(grammar, low, high, range.integer)}));
+    choices.push_back(
+        grammar.sequence({grammar.literal("-"), add_magnitudes(grammar, low, high, range.integer, n_fraction)}));
   }
   return grammar.choice(std::move(choices));
 }

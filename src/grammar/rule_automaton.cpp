@@ -12,8 +12,8 @@
 namespace fathom {
 namespace {
 
-// A second of work and some tens of megabytes at the most, whatever the grammar.
-constexpr size_t kMaxWork = 20'000'000;
+// Half a second of work and some tens of megabytes at the most, whatever the grammar.
+constexpr size_t kMaxWork = 8'000'000;
 constexpr size_t kMaxNfaStates = 400'000;
 constexpr size_t kMaxStates = 60'000;
 constexpr size_t kMaxTokens = 1000;

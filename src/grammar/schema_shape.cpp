@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/error.h"
@@ -17,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxMessageText = 200;
 constexpr int kMaxCount = 100'000;
-constexpr size_t kMaxRead = 100'000;
+constexpr size_t kMaxRead = 20'000;
+constexpr size_t kMaxDepth = 100;  // of schemas that must hold at once
 
 std::string step(const std::string& path, const std::string& name) {
   std::string escaped;
@@ -152,11 +154,13 @@ void tighten(std::optional<int>& max, std::optional<int> other) {
   }
 }
 
-void restrict_values(SchemaShape& shape, std::vector<Json> values, const std::string& path) {
+bool contains(const std::vector<const Json*>& values, const Json& value) {
+  return std::any_of(values.begin(), values.end(), [&](const Json* v) { return *v == value; });
+}
+
+void restrict_values(SchemaShape& shape, std::vector<const Json*> values, const std::string& path) {
   if (shape.values) {
-    std::erase_if(values, [&](const Json& value) {
-      return std::find(shape.values->begin(), shape.values->end(), value) == shape.values->end();
-    });
+    std::erase_if(values, [&](const Json* value) { return !contains(*shape.values, *value); });
   }
   shape.values = std::move(values);
   shape.values_path = path;
@@ -165,12 +169,16 @@ void restrict_values(SchemaShape& shape, std::vector<Json> values, const std::st
 // Keywords about a value as such, numbers and strings. False: not one of them.
 bool add_scalar_keyword(SchemaShape& shape, const std::string& keyword, const Json& value, const std::string& path) {
   if (keyword == "const") {
-    restrict_values(shape, {value}, path);
+    restrict_values(shape, {&value}, path);
   } else if (keyword == "enum") {
     if (!value.is_array()) {
       fail_type(path, "an array", value);
     }
-    restrict_values(shape, value.get<std::vector<Json>>(), path);
+    std::vector<const Json*> values;
+    for (const Json& element : value) {
+      values.push_back(&element);
+    }
+    restrict_values(shape, std::move(values), path);
   } else if (keyword == "minimum" || keyword == "exclusiveMinimum") {
     tighten(shape.number.min, {decimal_of(value, path), keyword == "exclusiveMinimum"}, true);
   } else if (keyword == "maximum" || keyword == "exclusiveMaximum") {
@@ -377,6 +385,9 @@ void SchemaReader::add(SchemaShape& shape, const SchemaNode& node, std::vector<c
     shape.nothing = shape.nothing || !schema.get<bool>();
     return;
   }
+  if (path.size() == kMaxDepth) {
+    fail_schema(node.path, fmt::format("references nested deeper than {}", kMaxDepth));
+  }
   path.push_back(&schema);
   for (const auto& [keyword, value] : schema.items()) {
     const std::string at = step(node.path, keyword);
@@ -432,7 +443,7 @@ SchemaShape SchemaReader::with(SchemaShape shape, const SchemaNode& branch, cons
 }
 
 bool SchemaReader::disjoint(const SchemaNodes& a, const SchemaNodes& b, int depth) const {
-  constexpr int kMaxDepth = 4;
+  constexpr int kMaxSteps = 4;  // into properties and branches
   const SchemaShape x = read(a);
   const SchemaShape y = read(b);
   if (x.nothing || y.nothing) {
@@ -440,7 +451,7 @@ bool SchemaReader::disjoint(const SchemaNodes& a, const SchemaNodes& b, int dept
   }
   // A choice is disjoint from something if all of its branches are.
   const auto all_apart = [&](const SchemaShape& shape, const SchemaNodes& other) {
-    return depth < kMaxDepth && std::any_of(shape.choices.begin(), shape.choices.end(), [&](const auto& choice) {
+    return depth < kMaxSteps && std::any_of(shape.choices.begin(), shape.choices.end(), [&](const auto& choice) {
              return std::all_of(choice.branches.begin(), choice.branches.end(),
                                 [&](const SchemaNode& node) { return disjoint({node}, other, depth + 1); });
            });
@@ -449,13 +460,11 @@ bool SchemaReader::disjoint(const SchemaNodes& a, const SchemaNodes& b, int dept
     return true;
   }
   if (x.values && y.values) {
-    return std::none_of(x.values->begin(), x.values->end(), [&](const Json& value) {
-      return std::find(y.values->begin(), y.values->end(), value) != y.values->end();
-    });
+    return std::none_of(x.values->begin(), x.values->end(), [&](const Json* v) { return contains(*y.values, *v); });
   }
   const auto no_value_fits = [](const SchemaShape& shape, const SchemaShape& other) {
     return shape.values && std::none_of(shape.values->begin(), shape.values->end(),
-                                        [&](const Json& value) { return other.types.has(type_of(value)); });
+                                        [&](const Json* value) { return other.types.has(type_of(*value)); });
   };
   if (no_value_fits(x, y) || no_value_fits(y, x)) {
     return true;
@@ -473,7 +482,7 @@ bool SchemaReader::disjoint(const SchemaNodes& a, const SchemaNodes& b, int dept
       const std::optional<SchemaNodes> mine = property_nodes(shape, name);
       const std::optional<SchemaNodes> theirs = property_nodes(other, name);
       return !mine || !theirs ||
-             (depth < kMaxDepth && requires_property(other, name) && disjoint(*mine, *theirs, depth + 1));
+             (depth < kMaxSteps && requires_property(other, name) && disjoint(*mine, *theirs, depth + 1));
     });
   };
   return told_apart(x, y) || told_apart(y, x);

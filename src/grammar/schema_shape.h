@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,7 +49,7 @@ struct SchemaShape {
 
   bool nothing = false;  // no value at all
   SchemaTypes types;
-  std::optional<std::vector<nlohmann::ordered_json>> values;  // enum, const
+  std::optional<std::vector<const nlohmann::ordered_json*>> values;  // enum, const
   std::string values_path;
 
   NumberRange number;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/error.h"
 #include "core/ordered_json.h"
@@ -141,9 +143,9 @@ std::vector<SchemaShape> SchemaWriter::branches(SchemaShape shape) {
 ExprId SchemaWriter::shape_value(const SchemaShape& shape, const std::string& path) {
   std::vector<ExprId> choices;
   if (shape.values) {
-    for (const Json& value : *shape.values) {
-      if (fits(value, shape)) {
-        choices.push_back(literal_value(value));
+    for (const Json* value : *shape.values) {
+      if (fits(*value, shape)) {
+        choices.push_back(literal_value(*value));
       }
     }
     return grammar_.choice(std::move(choices));
@@ -297,9 +299,9 @@ ExprId SchemaWriter::patterned_text(const SchemaShape& shape, const std::string&
 ExprId SchemaWriter::argument_text(const SchemaShape& shape, const std::string& path) {
   if (shape.values) {
     std::vector<ExprId> choices;
-    for (const Json& value : *shape.values) {
-      if (value.is_string() && fits(value, shape)) {
-        choices.push_back(coded_text(grammar_, value.get<std::string>(), TextCoding::kArgument));
+    for (const Json* value : *shape.values) {
+      if (value->is_string() && fits(*value, shape)) {
+        choices.push_back(coded_text(grammar_, value->get<std::string>(), TextCoding::kArgument));
       }
     }
     return grammar_.choice(std::move(choices));

@@ -175,6 +175,11 @@ const TokenTable& TokenGrammar::table(uint32_t state) const {
   return *tables_.emplace(state, std::move(made)).first->second;
 }
 
+void TokenGrammar::forget_masks() const {
+  const std::lock_guard lock(mutex_);
+  masks_.clear();
+}
+
 void TokenGrammar::prepare() const {
   constexpr uint32_t kManyBytes = 64;
   constexpr int kMaxTables = 64;

@@ -37,6 +37,8 @@ class TokenGrammar {
 
   // Makes the tables of the states that most tokens fit, so that no request has to wait for them. Milliseconds each.
   void prepare() const;
+  // As if no mask had been asked for yet; for measurements.
+  void forget_masks() const;
 
   [[nodiscard]] const Automaton& automaton() const { return automaton_; }
 

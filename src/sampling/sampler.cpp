@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -28,11 +30,32 @@ float keep_finite(float x) {
 }
 
 void forbid(std::span<float> logits, TokenMask allowed) {
-  FATHOM_CHECK(allowed.size() * 64 >= logits.size(), "token mask shorter than the vocabulary");
-  for (size_t token = 0; token < logits.size(); ++token) {
-    const bool may = (allowed[token / 64] >> (token % 64) & 1U) != 0;
-    logits[token] = may ? logits[token] : kForbidden;
+  // Masks are mostly all or nothing.
+  for (size_t first = 0; first < logits.size(); first += 64) {
+    const uint64_t word = allowed[first / 64];
+    const size_t n = std::min<size_t>(64, logits.size() - first);
+    if (word == 0) {
+      std::fill_n(logits.begin() + static_cast<std::ptrdiff_t>(first), n, kForbidden);
+    } else if (word != ~uint64_t{0}) {
+      for (size_t i = 0; i < n; ++i) {
+        logits[first + i] = (word >> i & 1U) != 0 ? logits[first + i] : kForbidden;
+      }
+    }
   }
+}
+
+// The token of a mask that allows just one.
+std::optional<TokenId> only_allowed(TokenMask allowed) {
+  std::optional<TokenId> only;
+  for (size_t word = 0; word < allowed.size(); ++word) {
+    if (allowed[word] != 0) {
+      if (only || !std::has_single_bit(allowed[word])) {
+        return std::nullopt;
+      }
+      only = static_cast<TokenId>(64 * word + static_cast<size_t>(std::countr_zero(allowed[word])));
+    }
+  }
+  return only;
 }
 
 // The first element whose running sum exceeds u of the total; weights of 0 are never drawn.
@@ -106,7 +129,11 @@ std::span<const float> Sampler::adjust(std::span<const float> logits, TokenMask 
 TokenId Sampler::sample(std::span<const float> logits, int position, SamplingBuffers& buffers,
                         TokenMask allowed) const {
   FATHOM_CHECK(logits.size() == vocab_, "logits are not those of this vocabulary");
+  FATHOM_CHECK(allowed.empty() || allowed.size() * 64 >= vocab_, "token mask shorter than the vocabulary");
   expect_finite(logits);
+  if (const std::optional<TokenId> only = only_allowed(allowed)) {
+    return *only;  // what the rest would draw
+  }
   const std::span<const float> adjusted = adjust(logits, allowed, buffers.logits);
   const float max = max_of(adjusted);
   if (max == kForbidden) {

@@ -250,6 +250,18 @@ TEST(Sampler, MaskForbidsWhateverTheParameters) {
   }
 }
 
+TEST(Sampler, MaskOfOneTokenIsThatToken) {
+  std::vector<float> logits(kVocab, 3.0F);
+  SamplingParams params;
+  params.seed = 1;
+  for (const TokenId token : {0, 5, 63, 64, 69}) {
+    std::vector<uint64_t> allowed(2);
+    allowed[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
+    params.logit_bias = {{.token = token, .bias = -100.0F}};
+    EXPECT_EQ(sample_once(params, logits, allowed), token);
+  }
+}
+
 TEST(Sampler, MaskOfEverythingChangesNothing) {
   const std::vector<float> logits = random_logits(14);
   const std::vector<uint64_t> all(2, ~uint64_t{0});
