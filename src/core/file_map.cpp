@@ -97,6 +97,12 @@ FileMap& FileMap::operator=(FileMap&& other) noexcept {
   return *this;
 }
 
+void FileMap::release(std::span<const std::byte> part) const {
+  if (data_ != nullptr && part.data() >= data_ && part.data() + part.size() <= data_ + size_) {
+    advise(Advice::kDontNeed, part);
+  }
+}
+
 void FileMap::advise(Advice advice, std::span<const std::byte> part) const {
   if (part.empty()) {
     return;

@@ -31,6 +31,10 @@ class FileMap {
   void advise(Advice advice, std::span<const std::byte> part) const;
   void advise(Advice advice) const { advise(advice, bytes()); }
 
+  // Gives back the memory of `part`, which is read from the file again when it is touched; bytes that are not of this
+  // map are left alone.
+  void release(std::span<const std::byte> part) const;
+
  private:
   std::string path_;
   const std::byte* data_ = nullptr;

@@ -86,7 +86,7 @@ ModelRunner::ModelRunner(std::unique_ptr<WeightSource> source, const ModelConfig
       blocks_for_copies_(fathom::blocks_for_copies(config)),
       max_rows_(config.backend.max_rows),
       max_logits_(config.max_logits != 0 ? config.max_logits : max_rows_) {
-  upload_weights(model_, *ops_);
+  upload_weights(model_, *ops_, *source_);
   scratch_ = Scratch::make(*ops_, model_.config, max_rows_, max_logits_);
 }
 

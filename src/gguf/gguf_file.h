@@ -44,6 +44,13 @@ class GgufFile {
   [[nodiscard]] const GgufValue* find(std::string_view key) const noexcept;                 // nullptr when absent
   [[nodiscard]] const GgufValue& at(std::string_view key) const;  // throws kBadModel when absent
 
+  // Gives back the memory of mapped bytes, which can be read again.
+  void release(std::span<const std::byte> bytes) const {
+    for (const auto& part : parts_) {
+      part->map.release(bytes);
+    }
+  }
+
  private:
   struct Part {
     std::string name;

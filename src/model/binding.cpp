@@ -276,8 +276,14 @@ void for_each_weight(Model& model, const Visit& visit) {
   visit(model.output, WeightRole::kMatrix);
 }
 
-void upload_weights(Model& model, Ops& ops) {
-  for_each_weight(model, [&](Weight& w, WeightRole role) { w = ops.upload(w, role); });
+void upload_weights(Model& model, Ops& ops, const WeightSource& source) {
+  for_each_weight(model, [&](Weight& w, WeightRole role) {
+    const Weight uploaded = ops.upload(w, role);
+    if (uploaded.prepared != nullptr) {
+      source.release(w);
+    }
+    w = uploaded;
+  });
 }
 
 }  // namespace fathom

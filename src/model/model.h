@@ -67,7 +67,8 @@ struct Model {
 // Every weight with its role, in file order of a converter: token_embd, layers, head.
 void for_each_weight(Model& model, const std::function<void(Weight&, WeightRole)>& visit);
 
-// Replaces every weight by the backend's own form.
-void upload_weights(Model& model, Ops& ops);
+// Replaces every weight by the backend's own form. What `source` mapped for it is released, so that a model is in
+// memory once.
+void upload_weights(Model& model, Ops& ops, const WeightSource& source);
 
 }  // namespace fathom

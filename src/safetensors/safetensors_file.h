@@ -63,6 +63,9 @@ class SafetensorsFile {
   [[nodiscard]] std::span<const SafetensorsTensor> tensors() const noexcept { return tensors_; }  // in header order
   [[nodiscard]] const SafetensorsTensor* find(std::string_view name) const noexcept;              // nullptr when absent
 
+  // Gives back the memory of mapped bytes, which can be read again; does nothing for bytes of another file.
+  void release(std::span<const std::byte> bytes) const { map_.release(bytes); }
+
  private:
   SafetensorsFile(FileMap map, std::span<const std::byte> bytes, std::string path);
 

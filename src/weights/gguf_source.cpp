@@ -24,6 +24,9 @@ class GgufSource final : public WeightSource {
   [[nodiscard]] const std::string& path() const noexcept override { return file_.path(); }
   [[nodiscard]] const GgufFile* gguf() const noexcept override { return &file_; }
 
+ protected:
+  void release_bytes(std::span<const std::byte> bytes) const override { file_.release(bytes); }
+
  private:
   // A vector, a matrix [out, in], or a stack of matrices.
   void add(const GgufTensor& tensor) {

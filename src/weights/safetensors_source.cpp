@@ -55,6 +55,13 @@ class SafetensorsSource final : public WeightSource {
   [[nodiscard]] std::string_view config_json() const noexcept override { return text_of(config_); }
   [[nodiscard]] std::string_view tokenizer_json() const noexcept override { return text_of(tokenizer_); }
 
+ protected:
+  void release_bytes(std::span<const std::byte> bytes) const override {
+    for (const SafetensorsFile& file : model_.files()) {
+      file.release(bytes);
+    }
+  }
+
  private:
   static FileMap map_if_present(const std::filesystem::path& path) {
     std::error_code ignored;

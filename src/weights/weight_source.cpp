@@ -43,6 +43,19 @@ const Weight* WeightSource::find(std::string_view canonical_name) const noexcept
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
+void WeightSource::release(const Weight& weight) const {
+  const size_t codes = dtype_row_bytes(weight.dtype, weight.in_dim) * static_cast<size_t>(weight.out_dim);
+  // Slices that lie one behind another are one range: pages between two would belong to neither.
+  for (size_t i = 0; i < weight.slices.size();) {
+    size_t end = i + 1;
+    while (end < weight.slices.size() && weight.slices[end].codes == weight.slices[end - 1].codes + codes) {
+      ++end;
+    }
+    release_bytes({weight.slices[i].codes, (end - i) * codes});
+    i = end;
+  }
+}
+
 bool WeightSource::add_tensor(std::string name, const Weight& weight, std::vector<WeightSlice> slices) {
   if (index_.contains(name)) {
     return false;

@@ -33,6 +33,10 @@ class WeightSource {
   // nullptr when absent.
   [[nodiscard]] const Weight* find(std::string_view canonical_name) const noexcept;
 
+  // The bytes of `weight`, one of tensors(), are not needed soon: memory that they take and that can be read from the
+  // file again is given back. They stay valid.
+  void release(const Weight& weight) const;
+
   [[nodiscard]] virtual const std::string& path() const noexcept = 0;
   // Where config and tokenizer are read from: metadata of a GGUF (else nullptr) ...
   [[nodiscard]] virtual const GgufFile* gguf() const noexcept { return nullptr; }
@@ -43,6 +47,8 @@ class WeightSource {
  protected:
   // Lists a tensor with these parts; its name and slices are the source's. false: the name is already listed.
   [[nodiscard]] bool add_tensor(std::string name, const Weight& weight, std::vector<WeightSlice> slices);
+  // Where bytes are mapped: gives their memory back. Bytes elsewhere are left alone.
+  virtual void release_bytes(std::span<const std::byte> /*bytes*/) const {}
 
  private:
   struct Storage {

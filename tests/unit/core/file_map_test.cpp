@@ -1,8 +1,11 @@
 #include "core/file_map.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,6 +65,37 @@ TEST(FileMap, MoveKeepsViewsValid) {
   EXPECT_TRUE(first.bytes().empty());  // NOLINT(bugprone-use-after-move): what a moved-from map is
   moved = std::move(second);
   EXPECT_EQ(text(moved), "second");
+}
+
+// Kilobytes of the mapping that are in this process's memory.
+int resident_kilobytes(const FileMap& map) {
+  std::ifstream smaps("/proc/self/smaps");
+  std::string line;
+  const std::string begin = fmt::format("{:x}-", reinterpret_cast<uintptr_t>(map.bytes().data()));
+  bool found = false;
+  while (std::getline(smaps, line)) {
+    found = found || line.starts_with(begin);
+    int kilobytes = 0;
+    if (found && std::sscanf(line.c_str(), "Rss: %d", &kilobytes) == 1) {
+      return kilobytes;
+    }
+  }
+  return -1;
+}
+
+TEST(FileMap, ReleasedBytesLeaveMemoryAndComeBack) {
+  const test::TempDir dir;
+  const std::string content(size_t{1} << 20, 'x');
+  const FileMap map(dir.write("a", content));
+  ASSERT_EQ(text(map), content);
+  ASSERT_GE(resident_kilobytes(map), 1024);
+  map.release(map.bytes());
+  EXPECT_EQ(resident_kilobytes(map), 0);
+  EXPECT_EQ(text(map), content);
+  const FileMap other(dir.write("b", content));
+  ASSERT_EQ(text(other), content);
+  map.release(other.bytes());  // not its own
+  EXPECT_GE(resident_kilobytes(other), 1024);
 }
 
 TEST(FileMap, MappingOutlivesTheName) {
