@@ -138,6 +138,7 @@ struct BackendOptions {
   BackendKind kind = BackendKind::kAuto;
   int threads = 0;        // 0: as many as this process may use
   std::string isa = {};   // cpu: forces a kernel table by name; "" = best
+  bool repack = true;     // cpu: keeps quantised matrices in a form of its own; false: as the file has them
   int max_rows = 512;     // rows of the largest step
   int device = 0;         // cuda: which GPU
   size_t gpu_memory = 0;  // cuda: bytes it may take; 0: what is free

@@ -103,6 +103,7 @@ void add_backend_options(CLI::App& app, ModelOptions& options) {
                            {"cuda", BackendKind::kCuda}});
   app.add_option("--isa", options.isa, "instructions that the cpu backend uses (default: the best it can)")
       ->check(CLI::IsMember({"scalar", "avx2", "avx512", "amx"}));
+  app.add_flag("!--no-repack", options.repack, "cpu: leave weights in the mapped file, for less memory and less speed");
   app.add_option("--threads", options.threads, "how many compute (default: as many as this process may use)")
       ->check(kPositive);
   app.add_option("--device", options.device, "cuda: which GPU (default: the first)")->check(kNotNegative);

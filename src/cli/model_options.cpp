@@ -17,6 +17,7 @@ BackendOptions backend_options(const ModelOptions& options) {
   backend.kind = options.backend;
   backend.isa = options.isa;
   backend.threads = options.threads;
+  backend.repack = options.repack;
   backend.device = options.device;
   backend.gpu_memory = options.gpu_memory;
   backend.cache.activation_sim = options.activation_sim;

@@ -13,6 +13,7 @@ struct ModelOptions {
   BackendKind backend = BackendKind::kAuto;
   std::string isa;        // cpu: a kernel table by name; empty: the best
   int threads = 0;        // 0: as many as this process may use
+  bool repack = true;     // cpu: false leaves weights in the mapped file
   int device = 0;         // cuda: which GPU
   size_t gpu_memory = 0;  // cuda: bytes it may take; 0: what is free
   bool activation_sim = true;

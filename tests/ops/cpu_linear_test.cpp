@@ -151,6 +151,13 @@ bool narrows_activations(DType t) {
          t == DType::kQ2_K || t == DType::kIQ2_XXS || t == DType::kMXFP4 || t == DType::kF4_E2M1;
 }
 
+// Activations that share an int8 scale: more where the scales within a super-block are integers.
+int scale_columns(DType t) {
+  const bool integers = t == DType::kQ2_K || t == DType::kQ3_K || t == DType::kQ4_K || t == DType::kQ5_K ||
+                        t == DType::kQ6_K || t == DType::kIQ2_XXS || t == DType::kIQ3_XXS || t == DType::kIQ4_XS;
+  return integers ? cpu::kGroupBlocks * cpu::kBlockColumns : cpu::kBlockColumns;
+}
+
 struct Case {
   std::string isa;
   DType dtype;
@@ -194,11 +201,12 @@ TEST_P(CpuLinear, AgreesWithTheReference) {
   for (int r = 0; r < kRows; ++r) {
     for (int o = 0; o < kOut; ++o) {
       double bound = 1e-6;
-      for (int b = 0; b < kColumns; b += 32) {
+      const int width = scale_columns(GetParam().dtype);
+      for (int b = 0; b < kColumns; b += width) {
         double amax = 0.0;
         double weights = 0.0;
         double products = 0.0;
-        for (int k = b; k < b + 32; ++k) {
+        for (int k = b; k < b + width; ++k) {
           const double xv = std::abs(x[static_cast<size_t>(r * kColumns + k)]);
           const double wv = std::abs(values[static_cast<size_t>(o * kColumns + k)]);
           amax = std::max(amax, xv);
@@ -237,6 +245,17 @@ TEST_P(CpuLinear, EveryInstructionSetAndThreadCountGivesTheSameBits) {
   for (const int threads : {2, 3, 8}) {
     cpu::CpuOps threaded(linear_config(), options(BackendKind::kCpu, GetParam().isa, threads));
     EXPECT_EQ(multiply(threaded, w.weight(), x, kRows), expected) << threads << " threads";
+  }
+}
+
+TEST_P(CpuLinear, PanelsMadeWhenTheyAreUsedGiveTheSameBits) {
+  const EncodedWeight w(GetParam().dtype, 40, kColumns, 1, 9);
+  BackendOptions unpacked = options(BackendKind::kCpu, GetParam().isa);
+  unpacked.repack = false;
+  cpu::CpuOps ops(linear_config(), unpacked);
+  for (const int rows : {1, 33}) {
+    const std::vector<float> x = random_rows(rows, kColumns, 10);
+    EXPECT_EQ(multiply(ops, w.weight(), x, rows), multiply(*ops_, w.weight(), x, rows)) << rows << " rows";
   }
 }
 

@@ -33,8 +33,9 @@ CpuOps::CpuOps(const ModelConfig& config, const BackendOptions& options)
       config_(config),
       pool_({.threads = options.threads > 0 ? options.threads : default_thread_count()}),
       max_rows_(options.max_rows),
+      repack_(options.repack),
       workspaces_(static_cast<size_t>(pool_.threads())),
-      input_(tiles_for(options.max_rows), widest_input(config)),
+      input_(tiles_for(options.max_rows), widest_input(config), config.o_groups),
       gathered_(expert_tiles(config, options.max_rows), config.hidden),
       hidden_codes_(expert_tiles(config, options.max_rows), std::max(config.expert_ffn, config.shared_ffn())),
       count_(static_cast<size_t>(config.n_experts)),
@@ -54,7 +55,7 @@ CpuOps::CpuOps(const ModelConfig& config, const BackendOptions& options)
                                 sizeof(float));
   }
   const auto rows = static_cast<size_t>(expert_tiles(config, options.max_rows)) * kTileRows;
-  const auto width = static_cast<size_t>(std::max(config.expert_ffn, config.shared_ffn()) + kBlockColumns);
+  const auto width = static_cast<size_t>(std::max(config.expert_ffn, config.shared_ffn()) + 2 * kBlockColumns);
   gate_ = HostBuffer(rows * width * sizeof(float));
   up_ = HostBuffer(rows * width * sizeof(float));
   for (int t = 0; t < pool_.threads(); ++t) {
@@ -72,7 +73,7 @@ Weight CpuOps::upload(const Weight& weight, WeightRole role) {
       return result;  // looked up row by row, where the file has it
     case WeightRole::kMatrix:
     case WeightRole::kExperts: {
-      const PackedMatrix& packed = matrices_.emplace_back(weight, pool_);
+      const PackedMatrix& packed = matrices_.emplace_back(weight, repack_, pool_);
       for (HostBuffer& workspace : workspaces_) {
         if (workspace.size() < packed.workspace_bytes()) {
           workspace = HostBuffer(packed.workspace_bytes());
@@ -99,6 +100,17 @@ Weight CpuOps::upload(const Weight& weight, WeightRole role) {
   }
   result.prepared = &wide;
   return result;
+}
+
+size_t CpuOps::scratch_bytes() const {
+  size_t bytes = input_.bytes() + gathered_.bytes() + hidden_codes_.bytes() + gate_.size() + up_.size();
+  for (const HostBuffer& buffer : scratch_) {
+    bytes += buffer.size();
+  }
+  for (const HostBuffer& buffer : partial_) {
+    bytes += buffer.size();
+  }
+  return bytes;
 }
 
 DeviceMat<float> CpuOps::make_f32(int rows, int cols) {

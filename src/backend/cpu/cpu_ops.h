@@ -23,6 +23,8 @@ class CpuOps final : public Ops {
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
   [[nodiscard]] const CacheLayout& cache_layout() const override { return cache_.layout(); }
   [[nodiscard]] const char* isa() const { return kernels_.isa; }
+  // Memory made before the first step beside weights and cache, without what products take of each thread.
+  [[nodiscard]] size_t scratch_bytes() const;
 
   [[nodiscard]] Weight upload(const Weight& weight, WeightRole role) override;
   [[nodiscard]] DeviceMat<float> make_f32(int rows, int cols) override;
@@ -74,7 +76,8 @@ class CpuOps final : public Ops {
   // The outputs of one panel for all rows, into y [rows][ld] at the panel's first lane.
   void multiply_panel(const PackedMatrix& w, int slice, int panel, const Input& x, float* y, ptrdiff_t ld,
                       int first_lane, int last_lane, int thread);
-  void quantise_rows(QuantisedRows& out, DeviceMat<const float> x);
+  // `group` blocks share a scale; rows are `segments` parts (QuantisedRows::set_shape).
+  void quantise_rows(QuantisedRows& out, DeviceMat<const float> x, int group, int segments = 1);
   // Runs body(range, thread) over [0, n); on the caller's thread when the work, in bytes of weights, is not worth more.
   template <class Body>
   void split(int64_t n, size_t work_bytes, Body&& body);
@@ -87,7 +90,11 @@ class CpuOps final : public Ops {
     int tile;  // of the gathered rows
   };
   void group_by_expert(const TopK& chosen, int rows);
-  void gather_rows(DeviceMat<const float> x);
+  void gather_rows(DeviceMat<const float> x, int routed_group, int shared_group);
+  // Values from one row between the two products of an expert to the next.
+  [[nodiscard]] ptrdiff_t hidden_stride() const {
+    return static_cast<ptrdiff_t>(hidden_codes_.blocks()) * kBlockColumns;
+  }
   void expand_experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen);
   void reduce_experts(const ExpertWeights& routed, const ExpertWeights& shared, DeviceMat<float> y);
 
@@ -130,6 +137,7 @@ class CpuOps final : public Ops {
   std::deque<std::vector<int32_t>> tables_;
   std::deque<HostBuffer> scratch_;
   int max_rows_;
+  bool repack_;
   std::deque<PackedMatrix> matrices_;
   std::vector<HostBuffer> workspaces_;  // one per thread
 

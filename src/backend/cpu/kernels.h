@@ -15,9 +15,15 @@ namespace fathom::cpu {
 
 // Product kernels: outputs of one panel for the rows of one tile.
 //
-// Quantised: per block b, in ascending order, with exact integer dot d_b = sum(code * x code):
+// Quantised, scales of a block (kHalf, kHalfMin, kPower): per block b, in ascending order, with exact integer dot d_b =
+// sum(code
+// * x code):
 //   acc = fma(float(d_b), x_scale_b * w_scale_b, acc);  with offsets also  acc = fma(offset_b, x_scale_b *
 //   float(sum_b), acc)
+// Quantised, integer scales: per group g of kGroupBlocks blocks, in ascending order, with exact integer sums over its
+// blocks S_g = sum(scale_b * d_b) and M_g = sum(min_b * sum_b):
+//   acc = fma(float(S_g), x_scale_g * factor_g, acc);  with mins also  acc = fma(float(M_g), x_scale_g * offset_g, acc)
+// where blocks have two scales, d_b and sum_b are of either half.
 // Float: acc = fma(w_k, x_k, acc) for ascending k.
 struct QuantProduct {
   PanelFormat format;
@@ -36,7 +42,7 @@ struct QuantProduct {
 struct QuantPanelProduct {
   QuantProduct first;   // its tile, y and n_rows are those of the first tile; n_rows is ignored
   int n_rows = 0;       // of all tiles
-  int tile_blocks = 0;  // blocks of a whole activation row: from one tile to the next
+  int tile_blocks = 0;  // blocks of a whole activation row, an even number: from one tile to the next
   std::byte* workspace = nullptr;
 };
 
@@ -53,11 +59,17 @@ struct FloatProduct {
   int last_lane = kLanes;
 };
 
+// Where a QuantTile is written.
+struct QuantTileOut {
+  int8_t* codes;
+  float* scales;
+  int16_t* sums;
+};
+
 struct LinearKernels {
-  // One row x[n], n a multiple of 32, into row `row` of a tile: per 32 values scale = amax / 127 and codes rounded to
-  // nearest even.
-  void (*quantize_row)(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
-                       int32_t* low_sums) noexcept;
+  // One row x[n], n a multiple of 32, into row `row` of a tile: per `group` blocks scale = amax / 127 and codes rounded
+  // to nearest even. `tile` points at the row's first block.
+  void (*quantize_row)(const float* x, int n, int group, int row, const QuantTileOut& tile) noexcept;
   void (*quant_tile)(const QuantProduct& product) noexcept;
   void (*quant_panel)(const QuantPanelProduct& product) noexcept;
   void (*float_rows)(const FloatProduct& product) noexcept;
@@ -65,8 +77,10 @@ struct LinearKernels {
   void (*swiglu)(const float* gate, const float* up, int n, float limit, float weight, float* out) noexcept;
 };
 
+// Room for a panel with two bytes a code, its scales, and two tiles of rows with as many.
 [[nodiscard]] constexpr size_t gemm_workspace_bytes(int n_blocks) {
-  return static_cast<size_t>(n_blocks) * (kQ8BlockBytes + 4 * kLanes * sizeof(float)) + 4096;
+  const auto blocks = static_cast<size_t>(n_blocks + 1);
+  return blocks * (2 * kQ8BlockBytes + 8 * kLanes * sizeof(float)) + 2 * blocks * 2 * kTileRows * kBlockColumns + 4096;
 }
 
 struct CpuKernels {

@@ -15,12 +15,12 @@ size_t weight_bytes(const PackedMatrix& w) {
 
 }  // namespace
 
-void CpuOps::quantise_rows(QuantisedRows& out, DeviceMat<const float> x) {
-  out.set_columns(x.cols());
+void CpuOps::quantise_rows(QuantisedRows& out, DeviceMat<const float> x, int group, int segments) {
+  out.set_shape(x.cols() / segments, segments);
   const size_t bytes = static_cast<size_t>(x.rows()) * static_cast<size_t>(x.cols()) * sizeof(float);
   split(x.rows(), bytes, [&](Range range, int) {
     for (int r = static_cast<int>(range.first); r < range.last; ++r) {
-      out.quantise(kernels_.linear, r / kTileRows, r % kTileRows, x.device_ptr() + r * x.ld());
+      out.quantise(kernels_.linear, group, r / kTileRows, r % kTileRows, x.device_ptr() + r * x.ld());
     }
   });
 }
@@ -28,9 +28,10 @@ void CpuOps::quantise_rows(QuantisedRows& out, DeviceMat<const float> x) {
 void CpuOps::multiply_panel(const PackedMatrix& w, int slice, int panel, const Input& x, float* y, ptrdiff_t ld,
                             int first_lane, int last_lane, int thread) {
   std::byte* workspace = workspaces_[static_cast<size_t>(thread)].bytes().data();
+  const std::byte* data = w.panel(slice, panel, workspace + w.kernel_bytes());
   if (w.format().quantised()) {
     kernels_.linear.quant_panel({.first = {.format = w.format(),
-                                           .panel = w.panel(slice, panel),
+                                           .panel = data,
                                            .n_blocks = w.blocks(),
                                            .x = x.quantised->tile(x.first_tile, x.first_block),
                                            .y = y,
@@ -41,15 +42,6 @@ void CpuOps::multiply_panel(const PackedMatrix& w, int slice, int panel, const I
                                  .tile_blocks = x.quantised->blocks(),
                                  .workspace = workspace});
     return;
-  }
-  const std::byte* data = nullptr;
-  if (w.expands()) {
-    auto* row = reinterpret_cast<float*>(workspace);
-    float* out = row + w.columns();
-    w.expand_panel(slice, panel, row, out);
-    data = reinterpret_cast<const std::byte*>(out);
-  } else {
-    data = w.panel(slice, panel);
   }
   kernels_.linear.float_rows({.code = w.format().code,
                               .panel = data,
@@ -70,13 +62,16 @@ void CpuOps::matmul(std::span<const Product> products, DeviceMat<const float> x)
   int64_t panels = 0;
   size_t bytes = 0;
   bool quantised = false;
+  int group = 1;
   for (const Product& p : products) {
-    panels += packed(*p.weight).panels();
-    bytes += weight_bytes(packed(*p.weight));
-    quantised = quantised || packed(*p.weight).format().quantised();
+    const PackedMatrix& w = packed(*p.weight);
+    panels += w.panels();
+    bytes += weight_bytes(w);
+    quantised = quantised || w.format().quantised();
+    group = std::max(group, w.input_group());
   }
   if (quantised) {
-    quantise_rows(input_, x);
+    quantise_rows(input_, x, group);
   }
   const Input input{.quantised = &input_, .floats = x.device_ptr(), .ld = x.ld(), .rows = x.rows()};
   split(panels, bytes * static_cast<size_t>(x.rows()), [&](Range range, int thread) {
@@ -96,7 +91,7 @@ void CpuOps::matmul(std::span<const Product> products, DeviceMat<const float> x)
 void CpuOps::matmul_grouped(const Weight& weight, DeviceMat<const float> context, DeviceMat<float> low) {
   const PackedMatrix& w = packed(weight);
   if (w.format().quantised()) {
-    quantise_rows(input_, context);
+    quantise_rows(input_, context, w.input_group(), config_.o_groups);
   }
   const int rank = config_.o_lora_rank;
   split(w.panels(), weight_bytes(w) * static_cast<size_t>(context.rows()), [&](Range range, int thread) {
@@ -107,7 +102,7 @@ void CpuOps::matmul_grouped(const Weight& weight, DeviceMat<const float> context
         const int group = (panel * kLanes + lane) / rank;
         const int last = std::min(end, (group + 1) * rank - panel * kLanes);
         const Input input{.quantised = &input_,
-                          .first_block = group * w.blocks(),
+                          .first_block = group * input_.part_blocks(),
                           .floats = context.device_ptr() + static_cast<ptrdiff_t>(group) * w.columns(),
                           .ld = context.ld(),
                           .rows = context.rows()};

@@ -9,6 +9,12 @@ namespace {
 
 const PackedMatrix& packed(const Weight& w) { return *static_cast<const PackedMatrix*>(w.prepared); }
 
+// Blocks that share a scale in the rows that both meet; 0 when neither is quantised.
+int input_group(const Weight& a, const Weight& b) {
+  const bool quantised = packed(a).format().quantised() || packed(b).format().quantised();
+  return quantised ? std::max(packed(a).input_group(), packed(b).input_group()) : 0;
+}
+
 }  // namespace
 
 // Groups in ascending expert id, each in ascending row; the shared expert last.
@@ -46,20 +52,28 @@ void CpuOps::group_by_expert(const TopK& chosen, int rows) {
   }
 }
 
-void CpuOps::gather_rows(DeviceMat<const float> x) {
-  gathered_.set_columns(x.cols());
+// The shared expert's rows are those of x in their order: quantised anew where it wants other scales.
+void CpuOps::gather_rows(DeviceMat<const float> x, int routed_group, int shared_group) {
+  gathered_.set_shape(x.cols());
   const bool floats = gathered_floats_.size() > 0;
   const auto width = static_cast<size_t>(x.cols());
   split(static_cast<int64_t>(groups_.size()), static_cast<size_t>(x.rows()) * width * sizeof(float),
         [&](Range range, int) {
           for (int64_t g = range.first; g < range.last; ++g) {
             const ExpertRows& group = groups_[static_cast<size_t>(g)];
+            const bool anew = group.expert == config_.n_experts && shared_group != routed_group;
             for (int i = 0; i < group.count; ++i) {
               const int r = row_of_[static_cast<size_t>(group.first + i)];
-              gathered_.copy_row(group.tile + i / kTileRows, i % kTileRows, input_, r / kTileRows, r % kTileRows);
+              const float* row = x.device_ptr() + r * x.ld();
+              const int tile = group.tile + i / kTileRows;
+              if (anew) {
+                gathered_.quantise(kernels_.linear, shared_group, tile, i % kTileRows, row);
+              } else if (routed_group > 0) {
+                gathered_.copy_row(tile, i % kTileRows, input_, r / kTileRows, r % kTileRows);
+              }
               if (floats) {
                 std::copy_n(
-                    x.device_ptr() + r * x.ld(), width,
+                    row, width,
                     gathered_floats_.as<float>().data() + static_cast<size_t>(group.tile * kTileRows + i) * width);
               }
             }
@@ -70,7 +84,7 @@ void CpuOps::gather_rows(DeviceMat<const float> x) {
 // hidden = weight * swiglu(gate x, up x) for every group, 16 columns at a time.
 void CpuOps::expand_experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK&) {
   const auto index = static_cast<size_t>(layer);
-  const auto stride = static_cast<ptrdiff_t>(hidden_codes_.blocks()) * kBlockColumns;
+  const ptrdiff_t stride = hidden_stride();
   const int routed_panels = packed(routed.gate).panels();
   const int shared_panels = packed(shared.gate).panels();
   const auto n_routed = static_cast<int64_t>(groups_.size()) - 1;
@@ -105,7 +119,7 @@ void CpuOps::expand_experts(int layer, const ExpertWeights& routed, const Expert
 
 // y = sum of the groups' down products, in the order of groups_.
 void CpuOps::reduce_experts(const ExpertWeights& routed, const ExpertWeights& shared, DeviceMat<float> y) {
-  const auto stride = static_cast<ptrdiff_t>(hidden_codes_.blocks()) * kBlockColumns;
+  const ptrdiff_t stride = hidden_stride();
   const PackedMatrix& down = packed(routed.down);
   const size_t bytes = groups_.size() * static_cast<size_t>(down.panels()) * down.format().panel_bytes(down.columns());
   split(down.panels(), bytes, [&](Range range, int thread) {
@@ -136,25 +150,27 @@ void CpuOps::reduce_experts(const ExpertWeights& routed, const ExpertWeights& sh
 void CpuOps::experts(int layer, const ExpertWeights& routed, const ExpertWeights& shared, const TopK& chosen,
                      DeviceMat<const float> x, DeviceMat<float> y) {
   group_by_expert(chosen, x.rows());
-  const bool quantised_in = packed(routed.gate).format().quantised() || packed(routed.up).format().quantised() ||
-                            packed(shared.gate).format().quantised() || packed(shared.up).format().quantised();
-  if (quantised_in) {
-    quantise_rows(input_, x);
+  const int routed_in = input_group(routed.gate, routed.up);
+  const int shared_in = input_group(shared.gate, shared.up);
+  if (routed_in > 0) {
+    quantise_rows(input_, x, routed_in);
   }
-  gather_rows(x);
+  gather_rows(x, routed_in, shared_in);
   // Rows of one group are as wide as the wider of the two kinds of expert.
-  hidden_codes_.set_columns((std::max(config_.expert_ffn, config_.shared_ffn()) + kBlockColumns - 1) / kBlockColumns *
-                            kBlockColumns);
+  hidden_codes_.set_shape((std::max(config_.expert_ffn, config_.shared_ffn()) + kBlockColumns - 1) / kBlockColumns *
+                          kBlockColumns);
   expand_experts(layer, routed, shared, chosen);
-  const bool quantised_hidden = packed(routed.down).format().quantised() || packed(shared.down).format().quantised();
-  if (quantised_hidden) {
-    const auto stride = static_cast<size_t>(hidden_codes_.blocks()) * kBlockColumns;
+  const int routed_hidden = input_group(routed.down, routed.down);
+  const int shared_hidden = input_group(shared.down, shared.down);
+  if (routed_hidden > 0 || shared_hidden > 0) {
+    const auto stride = static_cast<size_t>(hidden_stride());
     split(static_cast<int64_t>(groups_.size()), gate_.size() / 16, [&](Range range, int) {
       for (int64_t g = range.first; g < range.last; ++g) {
         const ExpertRows& group = groups_[static_cast<size_t>(g)];
-        for (int i = 0; i < group.count; ++i) {
+        const int scaled = group.expert == config_.n_experts ? shared_hidden : routed_hidden;
+        for (int i = 0; i < group.count && scaled > 0; ++i) {
           const auto row = static_cast<size_t>(group.tile * kTileRows + i);
-          hidden_codes_.quantise(kernels_.linear, group.tile + i / kTileRows, i % kTileRows,
+          hidden_codes_.quantise(kernels_.linear, scaled, group.tile + i / kTileRows, i % kTileRows,
                                  gate_.as<float>().data() + row * stride);
         }
       }

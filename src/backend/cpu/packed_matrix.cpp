@@ -256,52 +256,68 @@ void store_scales(DType dtype, const std::byte* row, const std::byte* e8m0, int 
   }
 }
 
+// Bit 0 of each byte of a group, as four bits.
+uint32_t mask_nibble(uint32_t group) { return (group & 0x01010101U) * 0x01020408U >> 24 & 0xFU; }
+
+void store_mask(std::byte* masks, int group, int lane, uint32_t nibble) {
+  masks[8 * group + lane / 2] |= static_cast<std::byte>(lane % 2 == 0 ? nibble : nibble << 4);
+}
+
+// A group's four codes are one word.
 void store_codes(PanelCode code, const Codes& codes, int lane, std::byte* block) {
-  for (int c = 0; c < kBlockColumns; ++c) {
-    const int group = c / 4;
-    const int at = lane * 4 + c % 4;
-    const uint8_t value = codes[static_cast<size_t>(c)];
-    const auto two_bits = [&](std::byte* planes, int bits) {
-      planes[group / 4 * kGroupBytes + at] |= static_cast<std::byte>((bits & 3) << (group % 4 * 2));
-    };
-    const auto nibble = [&](int bits) {
-      block[group % 4 * kGroupBytes + at] |= static_cast<std::byte>(group < 4 ? bits & 0xF : (bits & 0xF) << 4);
-    };
-    const auto mask_bit = [&](std::byte* masks, int bit) {
-      masks[8 * group + at / 8] |= static_cast<std::byte>(bit << (at % 8));
-    };
-    switch (code) {
-      case PanelCode::kQ8:
-        block[group * kGroupBytes + at] = std::byte{value};
-        break;
-      case PanelCode::kTwoBit:
-        two_bits(block, value);
-        break;
-      case PanelCode::kThreeBit:
-        two_bits(block, value);
-        mask_bit(block + kTwoBitBlockBytes, value >> 2);
-        break;
-      case PanelCode::kFiveBit:
-        nibble(value);
-        mask_bit(block + kNibbleBlockBytes, value >> 4);
-        break;
-      case PanelCode::kSixBit:
-        nibble(value);
-        two_bits(block + kNibbleBlockBytes, value >> 4);
-        break;
-      default:
-        nibble(value);
+  std::array<uint32_t, kBlockColumns / 4> groups;
+  std::memcpy(groups.data(), codes.data(), codes.size());
+  const auto store = [&](std::byte* plane, size_t group, uint32_t word) {
+    std::memcpy(plane + static_cast<ptrdiff_t>(group) * kGroupBytes + lane * 4, &word, sizeof word);
+  };
+  const auto store_nibbles = [&](std::byte* plane) {
+    constexpr uint32_t kMask = 0x0F0F0F0FU;
+    for (size_t g = 0; g < 4; ++g) {
+      store(plane, g, (groups[g] & kMask) | (groups[g + 4] & kMask) << 4);
     }
+  };
+  const auto store_two_bits = [&](std::byte* plane, int shift) {
+    const auto part = [&](size_t g) { return groups[g] >> shift & 0x03030303U; };
+    for (size_t half = 0; half < 2; ++half) {
+      const size_t g = 4 * half;
+      store(plane, half, part(g) | part(g + 1) << 2 | part(g + 2) << 4 | part(g + 3) << 6);
+    }
+  };
+  const auto store_masks = [&](std::byte* masks, int bit) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      store_mask(masks, static_cast<int>(g), lane, mask_nibble(groups[g] >> bit));
+    }
+  };
+  switch (code) {
+    case PanelCode::kQ8:
+      for (size_t g = 0; g < groups.size(); ++g) {
+        store(block, g, groups[g]);
+      }
+      break;
+    case PanelCode::kTwoBit:
+      store_two_bits(block, 0);
+      break;
+    case PanelCode::kThreeBit:
+      store_two_bits(block, 0);
+      store_masks(block + kTwoBitBlockBytes, 2);
+      break;
+    case PanelCode::kFiveBit:
+      store_nibbles(block);
+      store_masks(block + kNibbleBlockBytes, 4);
+      break;
+    case PanelCode::kSixBit:
+      store_nibbles(block);
+      store_two_bits(block + kNibbleBlockBytes, 4);
+      break;
+    default:
+      store_nibbles(block);
   }
 }
 
 // Signs of eight values (columns 8 i and on) of one lane, into the masks of groups 2 i and 2 i + 1.
 void store_signs(uint8_t signs, int i, int lane, std::byte* masks) {
-  for (int half = 0; half < 2; ++half) {
-    std::byte& byte = masks[8 * (2 * i + half) + lane / 2];
-    const auto nibble = static_cast<uint8_t>(signs >> (4 * half) & 0xF);
-    byte |= std::byte{lane % 2 == 0 ? nibble : static_cast<uint8_t>(nibble << 4)};
-  }
+  store_mask(masks, 2 * i, lane, signs & 0xFU);
+  store_mask(masks, 2 * i + 1, lane, static_cast<uint32_t>(signs) >> 4);
 }
 
 // Grid indices and signs of one block of one row.
@@ -338,10 +354,14 @@ bool keeps_elements(const Weight& w) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const Weight& weight, ThreadPool& pool)
+PackedMatrix::PackedMatrix(const Weight& weight, bool repack, ThreadPool& pool)
     : weight_(weight), format_(format_of(weight.dtype)), panel_bytes_(format_.panel_bytes(weight.in_dim)) {
-  if (!format_.quantised() && !keeps_elements(weight)) {
+  expands_ = !format_.quantised() && !keeps_elements(weight);
+  if (expands_) {
     format_ = {PanelCode::kF32, PanelScale::kNone};
+    return;
+  }
+  if (!repack) {
     return;
   }
   const int64_t all = static_cast<int64_t>(weight.count()) * panels();
@@ -352,6 +372,19 @@ PackedMatrix::PackedMatrix(const Weight& weight, ThreadPool& pool)
                  data_.bytes().data() + static_cast<size_t>(i) * panel_bytes_);
     }
   });
+}
+
+const std::byte* PackedMatrix::panel(int slice, int index, std::byte* room) const {
+  if (data_.size() != 0) {
+    return data_.bytes().data() +
+           (static_cast<size_t>(slice) * static_cast<size_t>(panels()) + static_cast<size_t>(index)) * panel_bytes_;
+  }
+  if (expands_) {
+    expand_panel(slice, index, room);
+  } else {
+    pack_panel(slice, index, room);
+  }
+  return room;
 }
 
 void PackedMatrix::pack_panel(int slice, int index, std::byte* out) const {
@@ -396,7 +429,10 @@ void PackedMatrix::pack_scales(int slice, int index, std::byte* out) const {
   }
 }
 
-void PackedMatrix::expand_panel(int slice, int index, float* row, float* out) const {
+// As F32, [columns][16], and behind it room for a row.
+void PackedMatrix::expand_panel(int slice, int index, std::byte* room) const {
+  auto* out = reinterpret_cast<float*>(room);
+  float* row = out + static_cast<ptrdiff_t>(weight_.in_dim) * kLanes;
   for (int lane = 0; lane < kLanes; ++lane) {
     if (lane < lanes(index)) {
       dequantize_row(weight_, slice, index * kLanes + lane, row);
@@ -409,9 +445,24 @@ void PackedMatrix::expand_panel(int slice, int index, float* row, float* out) co
   }
 }
 
+size_t PackedMatrix::kernel_bytes() const {
+  return format_.quantised()
+             ? (gemm_workspace_bytes(blocks()) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment
+             : 0;
+}
+
 size_t PackedMatrix::workspace_bytes() const {
-  return format_.quantised() ? gemm_workspace_bytes(blocks())
-                             : static_cast<size_t>(weight_.in_dim) * (kLanes + 1) * sizeof(float);
+  const size_t row = expands_ ? static_cast<size_t>(weight_.in_dim) * sizeof(float) : 0;
+  return kernel_bytes() + (data_.size() != 0 ? 0 : format_.panel_bytes(weight_.in_dim) + row);
+}
+
+size_t packed_bytes(const Weight& weight) {
+  const PanelFormat format = format_of(weight.dtype);
+  if (!format.quantised() && !keeps_elements(weight)) {
+    return 0;  // stays in the file
+  }
+  const auto panels = static_cast<size_t>((weight.out_dim + kLanes - 1) / kLanes);
+  return static_cast<size_t>(weight.count()) * panels * format.panel_bytes(weight.in_dim);
 }
 
 }  // namespace fathom::cpu

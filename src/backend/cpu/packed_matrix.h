@@ -13,12 +13,11 @@ namespace fathom::cpu {
 
 class PackedMatrix {
  public:
-  // Packs all slices, in parallel. A type without a panel format of its own stays as the file has it and is expanded to
-  // F32 panels when it is used.
-  PackedMatrix(const Weight& weight, ThreadPool& pool);
+  // Packs all slices, in parallel. A type without a panel format of its own, and everything without `repack`, stays as
+  // the file has it; panels are made when they are used.
+  PackedMatrix(const Weight& weight, bool repack, ThreadPool& pool);
 
   [[nodiscard]] const PanelFormat& format() const { return format_; }
-  [[nodiscard]] bool expands() const { return data_.size() == 0; }
   [[nodiscard]] int rows() const { return weight_.out_dim; }
   [[nodiscard]] int columns() const { return weight_.in_dim; }
   [[nodiscard]] int blocks() const { return weight_.in_dim / kBlockColumns; }
@@ -28,24 +27,27 @@ class PackedMatrix {
     const int left = weight_.out_dim - panel * kLanes;
     return left < kLanes ? left : kLanes;
   }
-  // A packed panel. Precondition: !expands().
-  [[nodiscard]] const std::byte* panel(int slice, int index) const {
-    return data_.bytes().data() +
-           (static_cast<size_t>(slice) * static_cast<size_t>(panels()) + static_cast<size_t>(index)) * panel_bytes_;
-  }
-  // The panel as F32, in `out` [columns][16]; `row` has room for `columns` floats.
-  void expand_panel(int slice, int index, float* row, float* out) const;
-  // Scratch of one thread for products with this matrix.
+  // A panel: the packed one, or one made in `room`, which lies kernel_bytes() into the workspace.
+  [[nodiscard]] const std::byte* panel(int slice, int index, std::byte* room) const;
+  // Blocks of activations that share a scale in products with this matrix alone.
+  [[nodiscard]] int input_group() const { return format_.integer_scales() ? kGroupBlocks : 1; }
+  // Scratch of one thread for products with this matrix: what the kernels take, then room for a panel.
+  [[nodiscard]] size_t kernel_bytes() const;
   [[nodiscard]] size_t workspace_bytes() const;
 
  private:
   void pack_panel(int slice, int index, std::byte* out) const;
   void pack_scales(int slice, int index, std::byte* out) const;
+  void expand_panel(int slice, int index, std::byte* room) const;
 
   Weight weight_;
   PanelFormat format_;
   size_t panel_bytes_ = 0;
-  HostBuffer data_;
+  bool expands_ = false;  // to F32
+  HostBuffer data_;       // empty: not packed
 };
+
+// What a PackedMatrix of `weight` holds when it is packed.
+[[nodiscard]] size_t packed_bytes(const Weight& weight);
 
 }  // namespace fathom::cpu

@@ -29,6 +29,9 @@
 //   kSuperHalves  per 8 blocks: 16 F16 d, [16][16] signed integer scales of 16 columns  before the codes
 //   kGridScale  per 8 blocks: 16 F16 d; per block 8 bytes after the codes: nibble of lanes l and l + 8
 //
+// All but kHalf, kHalfMin and kPower are integers times a factor that the blocks of a group share: such products stay
+// integers for a whole group.
+//
 // Float panels are [column][16 lanes] in F32, BF16, F16 or E4M3; E4M3 panels end with one F32 scale for every 128
 // columns of all lanes.
 //
@@ -42,8 +45,10 @@ namespace fathom::cpu {
 
 inline constexpr int kLanes = 16;
 inline constexpr int kBlockColumns = 32;
-inline constexpr int kTileRows = 16;    // activation rows that lie together
-inline constexpr int kSuperBlocks = 8;  // blocks that share a header
+inline constexpr int kTileRows = 16;     // activation rows that lie together
+inline constexpr int kTileColumns = 64;  // of activations that lie together
+inline constexpr int kGroupBlocks = 4;   // whose products are summed as integers
+inline constexpr int kSuperBlocks = 8;   // blocks that share a header
 inline constexpr int kGroupBytes = kLanes * 4;
 inline constexpr int kQ8BlockBytes = kLanes * kBlockColumns;
 inline constexpr int kNibbleBlockBytes = kQ8BlockBytes / 2;
@@ -87,6 +92,10 @@ struct PanelFormat {
   const int8_t* grid = nullptr;    // kGrid: [256][8] magnitudes; kGrid4: [256][4]
 
   [[nodiscard, gnu::always_inline]] constexpr bool quantised() const { return scale != PanelScale::kNone; }
+  // Scales within a block are integers; the rest is a factor of kGroupBlocks blocks.
+  [[nodiscard, gnu::always_inline]] constexpr bool integer_scales() const {
+    return quantised() && scale != PanelScale::kHalf && scale != PanelScale::kHalfMin && scale != PanelScale::kPower;
+  }
   [[nodiscard, gnu::always_inline]] constexpr int code_bytes() const {
     switch (code) {
       case PanelCode::kQ8:
@@ -159,13 +168,20 @@ struct PanelFormat {
   }
 };
 
-// Activations as int8 with one scale per row and 32 columns, in tiles of 16 rows: [tile][block][16][32] codes, and
-// [tile][block][16] scales and sums of codes. What lies in rows beyond the last is not read into any result.
+// Activations as int8 in tiles of 16 rows: [tile][block pair][16][64] codes, and per [tile][block][16] a scale and the
+// sums of the first and of the last 16 codes. A row has an even number of blocks; the codes of one that is there only
+// for that may be anything. What lies in rows beyond the last is not read into any result.
 struct QuantTile {
   const int8_t* codes = nullptr;  // of the tile's first block
-  const float* scales = nullptr;
-  const int32_t* sums = nullptr;      // of all 32 codes
-  const int32_t* low_sums = nullptr;  // of the first 16
+  const float* scales = nullptr;  // the blocks of a group have the same where a format wants that
+  const int16_t* sums = nullptr;  // pairs
+
+  [[nodiscard, gnu::always_inline]] static constexpr ptrdiff_t code_at(int block, int row) {
+    return (static_cast<ptrdiff_t>(block / 2) * kTileRows + row) * kTileColumns + block % 2 * kBlockColumns;
+  }
+  [[nodiscard, gnu::always_inline]] static constexpr ptrdiff_t scale_at(int block, int row) {
+    return static_cast<ptrdiff_t>(block) * kTileRows + row;
+  }
 };
 
 }  // namespace fathom::cpu

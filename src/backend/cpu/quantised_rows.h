@@ -11,54 +11,71 @@ namespace fathom::cpu {
 class QuantisedRows {
  public:
   QuantisedRows() = default;
-  QuantisedRows(int tiles, int columns)
-      : blocks_(columns / kBlockColumns),
-        codes_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * kBlockColumns),
-        scales_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * sizeof(float)),
-        sums_(static_cast<size_t>(tiles) * static_cast<size_t>(blocks_) * kTileRows * sizeof(int32_t)),
-        low_sums_(sums_.size()) {}
-
-  // From here on rows are `columns` wide; at most what the memory was made for.
-  void set_columns(int columns) { blocks_ = columns / kBlockColumns; }
-  [[nodiscard]] int blocks() const { return blocks_; }
-
-  // Row `row` of tile `tile`, from `x`.
-  void quantise(const LinearKernels& kernels, int tile, int row, const float* x) {
-    const size_t at = first_row(tile);
-    kernels.quantize_row(x, blocks_ * kBlockColumns, row, codes_.as<int8_t>().data() + at * kBlockColumns,
-                         scales_.as<float>().data() + at, sums_.as<int32_t>().data() + at,
-                         low_sums_.as<int32_t>().data() + at);
+  // Room for `tiles` tiles of rows of up to `columns` values in up to `segments` parts.
+  QuantisedRows(int tiles, int columns, int segments = 1) {
+    const auto rows = static_cast<size_t>(tiles) * kTileRows;
+    const auto blocks = static_cast<size_t>((columns + kBlockColumns - 1) / kBlockColumns + 2 * segments);
+    codes_ = HostBuffer(rows * blocks * kBlockColumns);
+    scales_ = HostBuffer(rows * blocks * sizeof(float));
+    sums_ = HostBuffer(rows * blocks * 2 * sizeof(int16_t));
   }
-  // The same row of another buffer of the same width.
+
+  // From here on rows are `segments` parts of `columns` values each; a product meets one part. At most what the memory
+  // was made for.
+  void set_shape(int columns, int segments = 1) {
+    columns_ = columns;
+    segments_ = segments;
+  }
+  [[nodiscard]] size_t bytes() const { return codes_.size() + scales_.size() + sums_.size(); }
+  // Of a part; of a row.
+  [[nodiscard]] int part_blocks() const { return (columns_ / kBlockColumns + 1) / 2 * 2; }
+  [[nodiscard]] int blocks() const { return segments_ * part_blocks(); }
+
+  // Row `row` of tile `tile`, from `x`; `group` blocks share a scale.
+  void quantise(const LinearKernels& kernels, int group, int tile, int row, const float* x) {
+    for (int s = 0; s < segments_; ++s) {
+      const size_t at = first_row(tile) + static_cast<size_t>(s * part_blocks()) * kTileRows;
+      kernels.quantize_row(x + static_cast<ptrdiff_t>(s) * columns_, columns_, group, row,
+                           {.codes = codes_.as<int8_t>().data() + at * kBlockColumns,
+                            .scales = scales_.as<float>().data() + at,
+                            .sums = sums_.as<int16_t>().data() + 2 * at});
+    }
+  }
+  // The same row of another buffer of the same shape.
   void copy_row(int tile, int row, const QuantisedRows& from, int from_tile, int from_row) {
-    for (int b = 0; b < blocks_; ++b) {
-      const size_t to_at = first_row(tile) + static_cast<size_t>(b * kTileRows + row);
-      const size_t from_at = from.first_row(from_tile) + static_cast<size_t>(b * kTileRows + from_row);
-      std::copy_n(from.codes_.as<int8_t>().data() + from_at * kBlockColumns, kBlockColumns,
-                  codes_.as<int8_t>().data() + to_at * kBlockColumns);
-      scales_.as<float>()[to_at] = from.scales_.as<float>()[from_at];
-      sums_.as<int32_t>()[to_at] = from.sums_.as<int32_t>()[from_at];
-      low_sums_.as<int32_t>()[to_at] = from.low_sums_.as<int32_t>()[from_at];
+    const QuantTile source = from.tile(from_tile);
+    const size_t at = first_row(tile);
+    int8_t* codes = codes_.as<int8_t>().data() + at * kBlockColumns;
+    float* scales = scales_.as<float>().data() + at;
+    int16_t* sums = sums_.as<int16_t>().data() + 2 * at;
+    for (int b = 0; b < blocks(); b += 2) {
+      std::copy_n(source.codes + QuantTile::code_at(b, from_row), kTileColumns, codes + QuantTile::code_at(b, row));
+    }
+    for (int b = 0; b < blocks(); ++b) {
+      const ptrdiff_t to = QuantTile::scale_at(b, row);
+      const ptrdiff_t source_at = QuantTile::scale_at(b, from_row);
+      scales[to] = source.scales[source_at];
+      std::copy_n(source.sums + 2 * source_at, 2, sums + 2 * to);
     }
   }
 
-  // The tile from its block `first_block` on.
+  // The tile from its block `first_block` on, an even number.
   [[nodiscard]] QuantTile tile(int tile, int first_block = 0) const {
     const size_t at = first_row(tile) + static_cast<size_t>(first_block) * kTileRows;
     return {codes_.as<int8_t>().data() + at * kBlockColumns, scales_.as<float>().data() + at,
-            sums_.as<int32_t>().data() + at, low_sums_.as<int32_t>().data() + at};
+            sums_.as<int16_t>().data() + 2 * at};
   }
 
  private:
   [[nodiscard]] size_t first_row(int tile) const {
-    return static_cast<size_t>(tile) * static_cast<size_t>(blocks_) * kTileRows;
+    return static_cast<size_t>(tile) * static_cast<size_t>(blocks()) * kTileRows;
   }
 
-  int blocks_ = 0;
+  int columns_ = 0;
+  int segments_ = 1;
   HostBuffer codes_;
   HostBuffer scales_;
   HostBuffer sums_;
-  HostBuffer low_sums_;
 };
 
 }  // namespace fathom::cpu

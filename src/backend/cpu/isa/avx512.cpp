@@ -9,9 +9,15 @@ namespace {
 using namespace avx512;
 
 void quant_panel(const QuantPanelProduct& p) noexcept {
-  for (int tile = 0; tile * kTileRows < p.n_rows; ++tile) {
-    quant_tile(tile_at(p, tile));
+  if (p.n_rows <= kTileRows) {
+    return quant_tile(tile_at(p, 0));
   }
+  with_format(p.first.format, [&]<PanelCode C, PanelScale S>() {
+    expand_codes<C, S>(p.first, p.workspace);
+    for (int tile = 0; tile * kTileRows < p.n_rows; ++tile) {
+      quant_tile_of<C, S>(tile_at(p, tile), p.workspace);
+    }
+  });
 }
 
 }  // namespace

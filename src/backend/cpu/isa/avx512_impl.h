@@ -19,48 +19,74 @@ struct Scales {
   __m512 offset;
 };
 
-// Scales and offsets of the 16 lanes in one block or one half of it, as lane_scale() computes them.
+// Scales and offsets of the 16 lanes in one block, as lane_scale() computes them.
 template <PanelScale S>
-static inline Scales block_scales(const PanelFormat& f, const std::byte* panel, const std::byte* block, int b,
-                                  int half) {
+static inline Scales block_scales(const PanelFormat& f, const std::byte* block) {
   const std::byte* after = block + f.code_bytes();
   const __m512 factor = _mm512_set1_ps(f.factor);
   if constexpr (S == PanelScale::kHalf) {
     return {_mm512_mul_ps(half16(after), factor), _mm512_setzero_ps()};
   } else if constexpr (S == PanelScale::kHalfMin) {
     return {_mm512_mul_ps(half16(after), factor), half16(after + 2 * kLanes)};
-  } else if constexpr (S == PanelScale::kPower) {
+  } else {
     const __m512i e = _mm512_cvtepu8_epi32(bytes16(after));
     const __m512i bits =
         _mm512_mask_mov_epi32(_mm512_slli_epi32(e, 23), _mm512_testn_epi32_mask(e, e), _mm512_set1_epi32(0x00400000));
     return {_mm512_mul_ps(_mm512_castsi512_ps(bits), factor), _mm512_setzero_ps()};
+  }
+}
+
+// What the integers of a group are multiplied by, as lane_factor() computes it.
+template <PanelScale S>
+static inline Scales group_factors(const PanelFormat& f, const std::byte* header) {
+  const __m512 d = half16(header);
+  if constexpr (S == PanelScale::kGridScale) {
+    return {_mm512_mul_ps(d, _mm512_set1_ps(0.5F * f.factor)), _mm512_setzero_ps()};
+  } else if constexpr (has_offset(S)) {
+    return {d, _mm512_xor_ps(half16(header + 2 * kLanes), _mm512_set1_ps(-0.0F))};
   } else {
-    const std::byte* header = panel + f.header_offset(b);
-    const int sub = b % kSuperBlocks;
-    const __m512 d = half16(header);
-    if constexpr (S == PanelScale::kSuper) {
-      const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + sub * kLanes));
-      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_setzero_ps()};
-    } else if constexpr (S == PanelScale::kSuperPair) {
-      const __m512i pair = _mm512_cvtepu8_epi32(bytes16(header + 4 * kLanes + (2 * sub + half) * kLanes));
-      const __m512i s = _mm512_and_si512(pair, _mm512_set1_epi32(0xF));
-      const __m512 min = _mm512_mul_ps(half16(header + 2 * kLanes), _mm512_cvtepi32_ps(_mm512_srli_epi32(pair, 4)));
-      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_xor_ps(min, _mm512_set1_ps(-0.0F))};
-    } else if constexpr (S == PanelScale::kSuperHalves) {
-      const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + (2 * sub + half) * kLanes));
-      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_setzero_ps()};
-    } else if constexpr (S == PanelScale::kGridScale) {
-      const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(after));
-      const __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi64(pair, _mm_srli_epi16(pair, 4)), _mm_set1_epi8(0xF));
-      const __m512 s = _mm512_add_ps(_mm512_set1_ps(0.5F), _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(nibbles)));
-      return {_mm512_mul_ps(d, _mm512_mul_ps(s, factor)), _mm512_setzero_ps()};
-    } else {
-      const std::byte* scales = header + 4 * kLanes + sub * kLanes;
-      const __m512i s = _mm512_cvtepu8_epi32(bytes16(scales));
-      const __m512i m = _mm512_cvtepu8_epi32(bytes16(scales + kSuperBlocks * kLanes));
-      const __m512 min = _mm512_mul_ps(half16(header + 2 * kLanes), _mm512_cvtepi32_ps(m));
-      return {_mm512_mul_ps(d, _mm512_cvtepi32_ps(s)), _mm512_xor_ps(min, _mm512_set1_ps(-0.0F))};
-    }
+    return {d, _mm512_setzero_ps()};
+  }
+}
+
+// Integer scales and mins of the 16 lanes in one block, as lane_integer() computes them: pairs of 16 bits, of the first
+// half and of the second.
+struct Integers {
+  __m512i scales;
+  __m512i mins;
+};
+
+static inline __m512i pair_of(__m512i low, __m512i high) {
+  return _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(high, 16));
+}
+
+template <PanelScale S>
+static inline Integers block_integers(const PanelFormat& f, const std::byte* header, const std::byte* block, int b) {
+  const int sub = b % kSuperBlocks;
+  const __m512i none = _mm512_setzero_si512();
+  if constexpr (S == PanelScale::kSuper) {
+    const __m512i s = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + sub * kLanes));
+    return {pair_of(s, s), none};
+  } else if constexpr (S == PanelScale::kSuperMin) {
+    const std::byte* scales = header + 4 * kLanes + sub * kLanes;
+    const __m512i s = _mm512_cvtepu8_epi32(bytes16(scales));
+    const __m512i m = _mm512_cvtepu8_epi32(bytes16(scales + kSuperBlocks * kLanes));
+    return {pair_of(s, s), pair_of(m, m)};
+  } else if constexpr (S == PanelScale::kSuperPair) {
+    const __m512i low = _mm512_cvtepu8_epi32(bytes16(header + 4 * kLanes + 2 * sub * kLanes));
+    const __m512i high = _mm512_cvtepu8_epi32(bytes16(header + 4 * kLanes + (2 * sub + 1) * kLanes));
+    const __m512i both = pair_of(low, high);
+    return {_mm512_and_si512(both, _mm512_set1_epi16(0xF)), _mm512_srli_epi16(both, 4)};
+  } else if constexpr (S == PanelScale::kSuperHalves) {
+    const __m512i low = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + 2 * sub * kLanes));
+    const __m512i high = _mm512_cvtepi8_epi32(bytes16(header + 2 * kLanes + (2 * sub + 1) * kLanes));
+    return {pair_of(low, high), none};
+  } else {
+    const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(block + f.code_bytes()));
+    const __m128i nibbles = _mm_and_si128(_mm_unpacklo_epi64(pair, _mm_srli_epi16(pair, 4)), _mm_set1_epi8(0xF));
+    const __m512i n = _mm512_cvtepu8_epi32(nibbles);
+    const __m512i s = _mm512_add_epi32(_mm512_add_epi32(n, n), _mm512_set1_epi32(1));
+    return {pair_of(s, s), none};
   }
 }
 
@@ -90,8 +116,26 @@ static inline __mmask64 group_mask(const std::byte* masks, int group) {
   return mask;
 }
 
-// The 8 groups of codes of one block, signed.
-template <PanelCode C>
+// What is added to codes so that none is negative: vpdpbusd wants one unsigned operand.
+template <PanelCode C, PanelScale S>
+static constexpr int code_bias() {
+  switch (C) {
+    case PanelCode::kTwoBit:
+    case PanelCode::kFiveBit:
+      return 0;
+    case PanelCode::kThreeBit:
+      return 4;
+    case PanelCode::kSixBit:
+      return 32;
+    case PanelCode::kNibble:
+      return S == PanelScale::kSuperMin || S == PanelScale::kHalfMin ? 0 : 128;
+    default:
+      return 128;
+  }
+}
+
+// The 8 groups of codes of one block, biased.
+template <PanelCode C, PanelScale S>
 static inline void load_codes(const PanelFormat& f, const std::byte* block, __m512i (&w)[8]) {
   if constexpr (C == PanelCode::kQ8) {
     for (int g = 0; g < 8; ++g) {
@@ -102,9 +146,8 @@ static inline void load_codes(const PanelFormat& f, const std::byte* block, __m5
   } else if constexpr (C == PanelCode::kThreeBit) {
     load_two_bits(block, w);
     const __m512i four = _mm512_set1_epi8(4);
-    for (int g = 0; g < 8; ++g) {  // minus 4 where the third bit is not set
-      const __mmask64 set = group_mask(block + kTwoBitBlockBytes, g);
-      w[g] = _mm512_mask_sub_epi8(w[g], ~set, w[g], four);
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_mask_add_epi8(w[g], group_mask(block + kTwoBitBlockBytes, g), w[g], four);
     }
   } else if constexpr (C == PanelCode::kFiveBit) {
     load_nibbles(block, w);
@@ -116,9 +159,8 @@ static inline void load_codes(const PanelFormat& f, const std::byte* block, __m5
     load_nibbles(block, w);
     __m512i high[8];
     load_two_bits(block + kNibbleBlockBytes, high);
-    const __m512i offset = _mm512_set1_epi8(32);
     for (int g = 0; g < 8; ++g) {  // the upper bits are at most 3: a shift by four stays within the byte
-      w[g] = _mm512_sub_epi8(_mm512_or_si512(w[g], _mm512_slli_epi16(high[g], 4)), offset);
+      w[g] = _mm512_or_si512(w[g], _mm512_slli_epi16(high[g], 4));
     }
   } else if constexpr (C == PanelCode::kGrid) {
     // Eight bytes of the grid per lane are two groups of four columns: even and odd dwords.
@@ -142,47 +184,17 @@ static inline void load_codes(const PanelFormat& f, const std::byte* block, __m5
     }
   } else {
     load_nibbles(block, w);
-    const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)));
-    for (int g = 0; g < 8; ++g) {
-      w[g] = _mm512_shuffle_epi8(values, w[g]);
+    if constexpr (code_bias<C, S>() != 0) {
+      const __m512i values = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(f.values)));
+      for (int g = 0; g < 8; ++g) {
+        w[g] = _mm512_shuffle_epi8(values, w[g]);
+      }
     }
   }
-}
-
-// Calls f.operator()<code, scale>() for the pair that `format` has; every pair that PackedMatrix makes is here.
-template <class F>
-static inline void with_format(const PanelFormat& format, F&& f) {
-  switch (format.code) {
-    case PanelCode::kQ8:
-      return f.template operator()<PanelCode::kQ8, PanelScale::kHalf>();
-    case PanelCode::kTwoBit:
-      return f.template operator()<PanelCode::kTwoBit, PanelScale::kSuperPair>();
-    case PanelCode::kThreeBit:
-      return f.template operator()<PanelCode::kThreeBit, PanelScale::kSuperHalves>();
-    case PanelCode::kFiveBit:
-      return f.template operator()<PanelCode::kFiveBit, PanelScale::kSuperMin>();
-    case PanelCode::kSixBit:
-      return f.template operator()<PanelCode::kSixBit, PanelScale::kSuperHalves>();
-    case PanelCode::kGrid:
-      return f.template operator()<PanelCode::kGrid, PanelScale::kGridScale>();
-    case PanelCode::kGrid4:
-      return f.template operator()<PanelCode::kGrid4, PanelScale::kGridScale>();
-    default:
-      break;
-  }
-  switch (format.scale) {
-    case PanelScale::kHalf:
-      return f.template operator()<PanelCode::kNibble, PanelScale::kHalf>();
-    case PanelScale::kHalfMin:
-      return f.template operator()<PanelCode::kNibble, PanelScale::kHalfMin>();
-    case PanelScale::kPower:
-      return f.template operator()<PanelCode::kNibble, PanelScale::kPower>();
-    case PanelScale::kSuper:
-      return f.template operator()<PanelCode::kNibble, PanelScale::kSuper>();
-    case PanelScale::kSuperMin:
-      return f.template operator()<PanelCode::kNibble, PanelScale::kSuperMin>();
-    default:
-      return;
+  if constexpr (code_bias<C, S>() == 128) {
+    for (int g = 0; g < 8; ++g) {
+      w[g] = _mm512_xor_si512(w[g], _mm512_set1_epi8(static_cast<char>(0x80)));
+    }
   }
 }
 
@@ -190,55 +202,113 @@ static inline __mmask16 lane_mask(int first, int last) {
   return static_cast<__mmask16>((0xFFFFU << first) & (0xFFFFU >> (kLanes - last)));
 }
 
-// vpdpbusd wants one unsigned operand: weights are biased by 128 (a flipped sign bit), and 128 * sum(x) is taken away.
+// A panel's biased codes for products with many rows: [blocks][8][64].
+template <PanelCode C, PanelScale S>
+static void expand_codes(const QuantProduct& p, std::byte* out) {
+  for (int b = 0; b < p.n_blocks; ++b) {
+    __m512i w[8];
+    load_codes<C, S>(p.format, p.panel + p.format.block_offset(b), w);
+    for (int g = 0; g < 8; ++g) {
+      _mm512_store_si512(out + b * kQ8BlockBytes + g * kGroupBytes, w[g]);
+    }
+  }
+}
+
+// R rows; `expanded`: the panel's codes as expand_codes() leaves them, or null.
 template <PanelCode C, PanelScale S, int R>
-static void quant_rows(const QuantProduct& p, int first_row) {
+static void quant_rows(const QuantProduct& p, int first_row, const std::byte* expanded) {
   const PanelFormat& f = p.format;
-  const __m512i flip = _mm512_set1_epi8(static_cast<char>(0x80));
+  constexpr int kBias = code_bias<C, S>();
+  constexpr bool kIntegers = has_integers(S);
   __m512 acc[R];
+  __m512i dots[R];  // of a group, by integer scales
+  __m512i mins[R];  // sums by mins, or by scales where codes are biased
   for (int r = 0; r < R; ++r) {
     acc[r] = _mm512_setzero_ps();
+    dots[r] = _mm512_setzero_si512();
+    mins[r] = _mm512_setzero_si512();
   }
   const std::byte* block = p.panel;
+  const std::byte* header = p.panel;
   for (int b = 0; b < p.n_blocks; ++b) {
     if (f.header_bytes() != 0 && b % kSuperBlocks == 0) {
+      header = block;
       block += f.header_bytes();
     }
     __m512i w[8];
-    load_codes<C>(f, block, w);
-    for (int g = 0; g < 8; ++g) {
-      w[g] = _mm512_xor_si512(w[g], flip);
+    if (expanded != nullptr) {
+      for (int g = 0; g < 8; ++g) {
+        w[g] = _mm512_load_si512(expanded + b * kQ8BlockBytes + g * kGroupBytes);
+      }
+    } else {
+      load_codes<C, S>(f, block, w);
     }
-    const Scales s = block_scales<S>(f, p.panel, block, b, 0);
-    const Scales s_high = has_halves(S) ? block_scales<S>(f, p.panel, block, b, 1) : s;
-    const int8_t* x = p.x.codes + (b * kTileRows + first_row) * kBlockColumns;
-    const float* xs = p.x.scales + b * kTileRows + first_row;
-    const int32_t* sums = p.x.sums + b * kTileRows + first_row;
-    const int32_t* low_sums = p.x.low_sums + b * kTileRows + first_row;
-    for (int r = 0; r < R; ++r) {
-      // Two chains of four products each, over the first and the second half of the columns.
-      __m512i low = _mm512_set1_epi32(-128 * low_sums[r]);
-      __m512i high = _mm512_set1_epi32(-128 * (sums[r] - low_sums[r]));
+    const ptrdiff_t at = QuantTile::scale_at(b, first_row);
+    // Two chains of four products each, over the first and the second half of the columns.
+    const auto multiply = [&](int r, __m512i& low, __m512i& high) {
+      const int8_t* x = p.x.codes + QuantTile::code_at(b, first_row + r);
       for (int g = 0; g < 4; ++g) {
         int32_t x_low;
         int32_t x_high;
-        __builtin_memcpy(&x_low, x + r * kBlockColumns + 4 * g, 4);
-        __builtin_memcpy(&x_high, x + r * kBlockColumns + 16 + 4 * g, 4);
+        __builtin_memcpy(&x_low, x + 4 * g, 4);
+        __builtin_memcpy(&x_high, x + 16 + 4 * g, 4);
         low = _mm512_dpbusd_epi32(low, w[g], _mm512_set1_epi32(x_low));
         high = _mm512_dpbusd_epi32(high, w[g + 4], _mm512_set1_epi32(x_high));
       }
-      const __m512 x_scale = _mm512_set1_ps(xs[r]);
-      const auto add = [&](__m512i dot, const Scales& scales, int32_t sum) {
-        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(x_scale, scales.scale), acc[r]);
-        if constexpr (has_offset(S)) {
-          acc[r] = _mm512_fmadd_ps(scales.offset, _mm512_set1_ps(xs[r] * static_cast<float>(sum)), acc[r]);
+    };
+    const auto sum_pair = [&](int r) {
+      int32_t pair;
+      __builtin_memcpy(&pair, p.x.sums + 2 * (at + r), sizeof pair);
+      return pair;
+    };
+    if constexpr (kIntegers) {
+      const Integers n = block_integers<S>(f, header, block, b);
+      const __m512i s_low = _mm512_srai_epi32(_mm512_slli_epi32(n.scales, 16), 16);
+      const __m512i s_high = has_halves(S) ? _mm512_srai_epi32(n.scales, 16) : s_low;
+      for (int r = 0; r < R; ++r) {
+        __m512i low = _mm512_setzero_si512();
+        __m512i high = _mm512_setzero_si512();
+        multiply(r, low, high);
+        if constexpr (has_halves(S)) {
+          dots[r] = _mm512_add_epi32(dots[r], _mm512_mullo_epi32(low, s_low));
+          dots[r] = _mm512_add_epi32(dots[r], _mm512_mullo_epi32(high, s_high));
+        } else {
+          dots[r] = _mm512_add_epi32(dots[r], _mm512_mullo_epi32(_mm512_add_epi32(low, high), s_low));
         }
-      };
-      if constexpr (has_halves(S)) {
-        add(low, s, low_sums[r]);
-        add(high, s_high, sums[r] - low_sums[r]);
-      } else {
-        add(_mm512_add_epi32(low, high), s, sums[r]);
+        if constexpr (has_offset(S)) {
+          mins[r] = _mm512_dpwssd_epi32(mins[r], n.mins, _mm512_set1_epi32(sum_pair(r)));
+        } else if constexpr (kBias != 0) {
+          mins[r] = _mm512_dpwssd_epi32(mins[r], n.scales, _mm512_set1_epi32(sum_pair(r)));
+        }
+      }
+      if (b % kGroupBlocks == kGroupBlocks - 1 || b == p.n_blocks - 1) {
+        const Scales factors = group_factors<S>(f, header);
+        for (int r = 0; r < R; ++r) {
+          const __m512 x_scale = _mm512_set1_ps(p.x.scales[at + r]);
+          if constexpr (kBias != 0) {
+            dots[r] = _mm512_sub_epi32(dots[r], _mm512_mullo_epi32(mins[r], _mm512_set1_epi32(kBias)));
+          }
+          acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[r]), _mm512_mul_ps(x_scale, factors.scale), acc[r]);
+          if constexpr (has_offset(S)) {
+            acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(mins[r]), _mm512_mul_ps(x_scale, factors.offset), acc[r]);
+          }
+          dots[r] = _mm512_setzero_si512();
+          mins[r] = _mm512_setzero_si512();
+        }
+      }
+    } else {
+      const Scales s = block_scales<S>(f, block);
+      for (int r = 0; r < R; ++r) {
+        const int32_t sum = p.x.sums[2 * (at + r)] + p.x.sums[2 * (at + r) + 1];
+        __m512i low = kBias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(-kBias * sum);
+        __m512i high = _mm512_setzero_si512();
+        multiply(r, low, high);
+        const float xs = p.x.scales[at + r];
+        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(low, high)),
+                                 _mm512_mul_ps(_mm512_set1_ps(xs), s.scale), acc[r]);
+        if constexpr (has_offset(S)) {
+          acc[r] = _mm512_fmadd_ps(s.offset, _mm512_set1_ps(xs * static_cast<float>(sum)), acc[r]);
+        }
       }
     }
     block += f.block_bytes();
@@ -250,21 +320,21 @@ static void quant_rows(const QuantProduct& p, int first_row) {
 }
 
 template <PanelCode C, PanelScale S>
-static void quant_tile_of(const QuantProduct& p) {
+static void quant_tile_of(const QuantProduct& p, const std::byte* expanded = nullptr) {
   int row = 0;
   for (; row + 8 <= p.n_rows; row += 8) {
-    quant_rows<C, S, 8>(p, row);
+    quant_rows<C, S, 8>(p, row, expanded);
   }
   if (p.n_rows - row >= 4) {
-    quant_rows<C, S, 4>(p, row);
+    quant_rows<C, S, 4>(p, row, expanded);
     row += 4;
   }
   if (p.n_rows - row >= 2) {
-    quant_rows<C, S, 2>(p, row);
+    quant_rows<C, S, 2>(p, row, expanded);
     row += 2;
   }
   if (p.n_rows - row >= 1) {
-    quant_rows<C, S, 1>(p, row);
+    quant_rows<C, S, 1>(p, row, expanded);
   }
 }
 
@@ -272,26 +342,31 @@ static void quant_tile(const QuantProduct& p) noexcept {
   with_format(p.format, [&]<PanelCode C, PanelScale S>() { quant_tile_of<C, S>(p); });
 }
 
-static void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
-                         int32_t* low_sums) noexcept {
+static void quantize_row(const float* x, int n, int group, int row, const QuantTileOut& tile) noexcept {
   const __m512 round = _mm512_set1_ps(kRound);
-  for (int b = 0; b < n / kBlockColumns; ++b) {
-    const __m512 low = _mm512_loadu_ps(x + b * kBlockColumns);
-    const __m512 high = _mm512_loadu_ps(x + b * kBlockColumns + 16);
-    const float amax = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+  const int n_blocks = n / kBlockColumns;
+  for (int first = 0; first < n_blocks; first += group) {
+    const int last = first + group < n_blocks ? first + group : n_blocks;
+    __m512 largest = _mm512_setzero_ps();
+    for (int i = first * kBlockColumns; i < last * kBlockColumns; i += 16) {
+      largest = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(x + i)), largest);
+    }
+    const float amax = _mm512_reduce_max_ps(largest);
     const __m512 inverse = _mm512_set1_ps(amax > 0.0F ? 127.0F / amax : 0.0F);
-    const auto code = [&](__m512 v) {
-      return _mm512_cvtps_epi32(_mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(v, inverse), round), round));
+    const auto code = [&](const float* v) {
+      return _mm512_cvtps_epi32(_mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(v), inverse), round), round));
     };
-    const __m512i c0 = code(low);
-    const __m512i c1 = code(high);
-    int8_t* out = codes + (b * kTileRows + row) * kBlockColumns;
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(c0));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), _mm512_cvtepi32_epi8(c1));
-    scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
-    const int32_t low_sum = _mm512_reduce_add_epi32(c0);
-    low_sums[b * kTileRows + row] = low_sum;
-    sums[b * kTileRows + row] = low_sum + _mm512_reduce_add_epi32(c1);
+    for (int b = first; b < last; ++b) {
+      const __m512i c0 = code(x + b * kBlockColumns);
+      const __m512i c1 = code(x + b * kBlockColumns + 16);
+      int8_t* out = tile.codes + QuantTile::code_at(b, row);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(c0));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), _mm512_cvtepi32_epi8(c1));
+      const ptrdiff_t at = QuantTile::scale_at(b, row);
+      tile.scales[at] = amax * (1.0F / 127.0F);
+      tile.sums[2 * at] = static_cast<int16_t>(_mm512_reduce_add_epi32(c0));
+      tile.sums[2 * at + 1] = static_cast<int16_t>(_mm512_reduce_add_epi32(c1));
+    }
   }
 }
 

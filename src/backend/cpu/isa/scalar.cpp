@@ -45,55 +45,85 @@ int code_at(const PanelFormat& f, const std::byte* codes, int column, int lane) 
   }
 }
 
-void quantize_row(const float* x, int n, int row, int8_t* codes, float* scales, int32_t* sums,
-                  int32_t* low_sums) noexcept {
-  for (int b = 0; b < n / kBlockColumns; ++b) {
-    const float* in = x + b * kBlockColumns;
+void quantize_row(const float* x, int n, int group, int row, const QuantTileOut& tile) noexcept {
+  const int n_blocks = n / kBlockColumns;
+  for (int first = 0; first < n_blocks; first += group) {
+    const int last = first + group < n_blocks ? first + group : n_blocks;
     float amax = 0.0F;
-    for (int i = 0; i < kBlockColumns; ++i) {
-      const float a = __builtin_fabsf(in[i]);
+    for (int i = first * kBlockColumns; i < last * kBlockColumns; ++i) {
+      const float a = __builtin_fabsf(x[i]);
       amax = a > amax ? a : amax;
     }
     const float inverse = amax > 0.0F ? 127.0F / amax : 0.0F;
-    int8_t* out = codes + (b * kTileRows + row) * kBlockColumns;
-    int32_t sum = 0;
-    for (int i = 0; i < kBlockColumns; ++i) {
-      // Adding and taking away 1.5 * 2^23 rounds to nearest even.
-      const float rounded = (in[i] * inverse + 0x1.8p23F) - 0x1.8p23F;
-      out[i] = static_cast<int8_t>(rounded);
-      sum += out[i];
-      low_sums[b * kTileRows + row] = i < kBlockColumns / 2 ? sum : low_sums[b * kTileRows + row];
+    for (int b = first; b < last; ++b) {
+      int8_t* out = tile.codes + QuantTile::code_at(b, row);
+      int sums[2] = {0, 0};
+      for (int i = 0; i < kBlockColumns; ++i) {
+        // Adding and taking away 1.5 * 2^23 rounds to nearest even.
+        const float rounded = (x[b * kBlockColumns + i] * inverse + 0x1.8p23F) - 0x1.8p23F;
+        out[i] = static_cast<int8_t>(rounded);
+        sums[i / (kBlockColumns / 2)] += out[i];
+      }
+      const ptrdiff_t at = QuantTile::scale_at(b, row);
+      tile.scales[at] = amax * (1.0F / 127.0F);
+      tile.sums[2 * at] = static_cast<int16_t>(sums[0]);
+      tile.sums[2 * at + 1] = static_cast<int16_t>(sums[1]);
     }
-    scales[b * kTileRows + row] = amax * (1.0F / 127.0F);
-    sums[b * kTileRows + row] = sum;
   }
+}
+
+int dot_half(const QuantProduct& p, int block, int row, int lane, int half) {
+  const std::byte* codes = p.panel + p.format.block_offset(block);
+  const int8_t* x = p.x.codes + QuantTile::code_at(block, row);
+  int dot = 0;
+  for (int i = half * kBlockColumns / 2; i < (half + 1) * kBlockColumns / 2; ++i) {
+    dot += code_at(p.format, codes, i, lane) * x[i];
+  }
+  return dot;
+}
+
+float product_of_blocks(const QuantProduct& p, int row, int lane) {
+  float acc = 0.0F;
+  for (int b = 0; b < p.n_blocks; ++b) {
+    const LaneScale w = lane_scale(p.format, p.panel, b, lane);
+    const ptrdiff_t at = QuantTile::scale_at(b, row);
+    const float xs = p.x.scales[at];
+    const int dot = dot_half(p, b, row, lane, 0) + dot_half(p, b, row, lane, 1);
+    acc = __builtin_fmaf(static_cast<float>(dot), xs * w.scale, acc);
+    if (has_offset(p.format.scale)) {
+      acc = __builtin_fmaf(w.offset, xs * static_cast<float>(p.x.sums[2 * at] + p.x.sums[2 * at + 1]), acc);
+    }
+  }
+  return acc;
+}
+
+float product_of_groups(const QuantProduct& p, int row, int lane) {
+  float acc = 0.0F;
+  for (int first = 0; first < p.n_blocks; first += kGroupBlocks) {
+    int dots = 0;
+    int mins = 0;
+    for (int b = first; b < first + kGroupBlocks && b < p.n_blocks; ++b) {
+      for (int half = 0; half < 2; ++half) {
+        const LaneInteger w = lane_integer(p.format, p.panel, b, has_halves(p.format.scale) ? half : 0, lane);
+        dots += w.scale * dot_half(p, b, row, lane, half);
+        mins += w.min * p.x.sums[2 * QuantTile::scale_at(b, row) + half];
+      }
+    }
+    const LaneScale factor = lane_factor(p.format, p.panel, first, lane);
+    const float xs = p.x.scales[QuantTile::scale_at(first, row)];
+    acc = __builtin_fmaf(static_cast<float>(dots), xs * factor.scale, acc);
+    if (has_offset(p.format.scale)) {
+      acc = __builtin_fmaf(static_cast<float>(mins), xs * factor.offset, acc);
+    }
+  }
+  return acc;
 }
 
 void quant_tile(const QuantProduct& p) noexcept {
   for (int row = 0; row < p.n_rows; ++row) {
     for (int lane = p.first_lane; lane < p.last_lane; ++lane) {
-      float acc = 0.0F;
-      for (int b = 0; b < p.n_blocks; ++b) {
-        const std::byte* codes = p.panel + p.format.block_offset(b);
-        const int at = b * kTileRows + row;
-        const int8_t* x = p.x.codes + at * kBlockColumns;
-        const int halves = has_halves(p.format.scale) ? 2 : 1;
-        const int width = kBlockColumns / halves;
-        for (int h = 0; h < halves; ++h) {
-          int dot = 0;
-          for (int i = h * width; i < (h + 1) * width; ++i) {
-            dot += code_at(p.format, codes, i, lane) * x[i];
-          }
-          const LaneScale w = lane_scale(p.format, p.panel, b, h, lane);
-          const float xs = p.x.scales[at];
-          acc = __builtin_fmaf(static_cast<float>(dot), xs * w.scale, acc);
-          if (has_offset(p.format.scale)) {
-            const int sum = halves == 1 ? p.x.sums[at] : h == 0 ? p.x.low_sums[at] : p.x.sums[at] - p.x.low_sums[at];
-            acc = __builtin_fmaf(w.offset, xs * static_cast<float>(sum), acc);
-          }
-        }
-      }
-      p.y[row * p.ld + lane] = acc;
+      p.y[row * p.ld + lane] =
+          p.format.integer_scales() ? product_of_groups(p, row, lane) : product_of_blocks(p, row, lane);
     }
   }
 }
