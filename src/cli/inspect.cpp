@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backend/cpu/cpu_ops.h"
 #include "cli/exit_code.h"
 #include "cli/model_options.h"
 #include "cli/numbers.h"
@@ -15,6 +16,7 @@
 #include "core/printable.h"
 #include "gguf/gguf_file.h"
 #include "model/config_reader.h"
+#include "model/forward.h"
 #include "weights/weight_size.h"
 #include "weights/weight_source.h"
 
@@ -118,8 +120,21 @@ Json describe_metadata(const GgufFile& file) {
   return metadata;
 }
 
-// What running the model takes. Weights count as the file stores them.
-Json plan_memory(const InspectOptions& options, const ModelConfig& config, uint64_t weight_bytes) {
+// What the cpu backend keeps of the weights: repacked matrices, the rest in float32, the embedding in the mapped file.
+uint64_t cpu_weight_bytes(const WeightSource& source, const ModelConfig& config) {
+  Model model = bind_weights(source, config);
+  uint64_t bytes = 0;
+  for_each_weight(model, [&](const Weight& w, WeightRole role) {
+    const bool is_matrix = role == WeightRole::kMatrix || role == WeightRole::kExperts;
+    const bool as_stored = role == WeightRole::kEmbedding;
+    bytes += is_matrix ? cpu::packed_bytes(w) : as_stored ? weight_bytes(w) : weight_elements(w) * sizeof(float);
+  });
+  return bytes;
+}
+
+// What running the model takes on the cpu backend. `weight_bytes`: as the file stores them.
+Json plan_memory(const InspectOptions& options, const WeightSource& source, const ModelConfig& config,
+                 uint64_t weight_bytes) {
   CacheOptions cache;
   cache.activation_sim = options.activation_sim;
   cache.kv_type = options.kv_type.value_or(default_kv_type(BackendKind::kAuto, options.activation_sim));
@@ -130,16 +145,22 @@ Json plan_memory(const InspectOptions& options, const ModelConfig& config, uint6
                 fmt::format("a context of {} positions exceeds the model's {}", context, config.context_length));
   }
   const CacheBytes bytes = layout.bytes_for(context, options.sequences);
+  const BackendOptions backend{.kind = BackendKind::kCpu, .cache = cache};
+  cpu::CpuOps ops(config, backend);
+  (void)Scratch::make(ops, config, backend.max_rows, options.sequences);
+  const uint64_t packed = cpu_weight_bytes(source, config);
   return {{"context", context},
           {"sequences", options.sequences},
           {"kv_type", cache.kv_type == KvType::kPacked ? "packed" : "f32"},
           {"weight_bytes", weight_bytes},
+          {"packed_weight_bytes", packed},
+          {"activation_bytes", ops.scratch_bytes()},
           {"cache_bytes", bytes.total()},
           {"cache_window_bytes", bytes.window},
           {"cache_state_bytes", bytes.states},
           {"cache_compressed_bytes", bytes.compressed},
           {"cache_index_bytes", bytes.index},
-          {"total_bytes", weight_bytes + bytes.total()}};
+          {"total_bytes", packed + ops.scratch_bytes() + bytes.total()}};
 }
 
 Json describe(const InspectOptions& options, const WeightSource& source) {
@@ -162,7 +183,7 @@ Json describe(const InspectOptions& options, const WeightSource& source) {
     report["tensor_list"] = describe_tensors(source);
   }
   if (options.plan) {
-    report["plan"] = plan_memory(options, config, bytes);
+    report["plan"] = plan_memory(options, source, config, bytes);
   }
   return report;
 }

@@ -451,7 +451,9 @@ TEST(Inspect, PlansMemory) {
   };
   const Json one = plan({"--ctx", "1024"});
   EXPECT_EQ(one.at("context"), 1024);
-  EXPECT_EQ(one.at("total_bytes"), one.at("weight_bytes").get<uint64_t>() + one.at("cache_bytes").get<uint64_t>());
+  EXPECT_EQ(one.at("total_bytes"), one.at("packed_weight_bytes").get<uint64_t>() +
+                                       one.at("activation_bytes").get<uint64_t>() +
+                                       one.at("cache_bytes").get<uint64_t>());
   EXPECT_EQ(plan({"--ctx", "1024", "--seqs", "3"}).at("cache_bytes"), 3 * one.at("cache_bytes").get<uint64_t>());
   EXPECT_EQ(plan({"--ctx", "2048"}).at("cache_compressed_bytes"), 2 * one.at("cache_compressed_bytes").get<uint64_t>());
   EXPECT_EQ(plan({}).at("context"), 4096);
