@@ -122,6 +122,18 @@ void write_tensors(const std::vector<PlannedTensor>& plan, const ModelConfig& co
   }
 }
 
+// Files of the source are mapped while the new one is written, and a checkpoint is not what a conversion replaces.
+void check_target(const ConvertOptions& options) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path out(options.out);
+  const fs::path folder = out.has_parent_path() ? out.parent_path() : fs::path(".");
+  const bool beside = out.extension() != ".gguf" && fs::equivalent(folder, options.source, ignored);
+  if (fs::exists(out, ignored) && (beside || fs::equivalent(out, options.source, ignored))) {
+    throw Error(ErrorCode::kBadRequest, fmt::format("{}: is a file of the source, expected another name", options.out));
+  }
+}
+
 }  // namespace
 
 int convert(const ConvertOptions& options) {
@@ -130,6 +142,7 @@ int convert(const ConvertOptions& options) {
     throw Error(ErrorCode::kBadRequest,
                 fmt::format("{}: is a GGUF file; expected a safetensors directory", options.source));
   }
+  check_target(options);
   const ModelConfig config = read_config(*source);
   const std::vector<PlannedTensor> plan = plan_tensors(*source, config, options.recipe);
   std::vector<GgufTensorInfo> tensors;

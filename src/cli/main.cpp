@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,9 +23,11 @@
 #include "cli/inspect.h"
 #include "cli/logits.h"
 #include "cli/perplexity.h"
+#include "cli/process_guard.h"
 #include "cli/render.h"
 #include "cli/run.h"
 #include "cli/synth.h"
+#include "cli/text_io.h"
 #include "cli/tokenize.h"
 #include "core/error.h"
 #include "model/shapes.h"
@@ -36,6 +39,13 @@ using Command = std::function<int()>;
 
 const CLI::Validator kPositive = CLI::Range(1, std::numeric_limits<int>::max()).description("a positive number");
 const CLI::Validator kNotNegative = CLI::Range(0, std::numeric_limits<int>::max()).description("a number >= 0");
+
+// More than any model has positions, and little enough that products of two counts fit an int.
+constexpr int kMaxBenchTokens = 1 << 20;
+constexpr int kMaxBenchRows = 1 << 10;
+const CLI::Validator kBenchTokens = CLI::Range(0, kMaxBenchTokens);
+const CLI::Validator kBenchChunk = CLI::Range(1, kMaxBenchTokens);
+const CLI::Validator kBenchRows = CLI::Range(1, kMaxBenchRows);
 
 // Help in one style: what an option takes, then what it does and what it is without it. What excludes or needs what is
 // told when it occurs.
@@ -336,15 +346,15 @@ void add_bench(CLI::App& app, BenchOptions& options, Command& command) {
   sub->add_option("--prompt", options.prompts, "tokens of the prompts to process; 0: none")
       ->delimiter(',')
       ->type_name("N[,N...]")
-      ->check(kNotNegative)
+      ->check(kBenchTokens)
       ->capture_default_str();
   const auto add_number = [&](const char* name, int& number, const CLI::Validator& validator, const char* help) {
     sub->add_option(name, number, help)->check(validator)->capture_default_str();
   };
-  add_number("--gen", options.gen, kNotNegative, "tokens to decode; 0: none");
-  add_number("--depth", options.depth, kNotNegative, "positions before prompt and decoding");
-  add_number("--seqs", options.seqs, kPositive, "sequences that decode together");
-  add_number("--chunk", options.chunk, kPositive, "tokens of a prompt in one step");
+  add_number("--gen", options.gen, kBenchTokens, "tokens to decode; 0: none");
+  add_number("--depth", options.depth, kBenchTokens, "positions before prompt and decoding");
+  add_number("--seqs", options.seqs, kBenchRows, "sequences that decode together");
+  add_number("--chunk", options.chunk, kBenchChunk, "tokens of a prompt in one step");
   add_number("--repeat", options.repeat, kPositive, "runs; the median and the best are shown");
   sub->add_flag("--profile", options.profile, "time, bytes and rate of every op");
   add_json(*sub, options.json);
@@ -365,11 +375,23 @@ std::string describe_unexpected(const CLI::App& app) {
   return fmt::format("{} '{}'", has_command ? "unexpected argument" : "unknown command", word);
 }
 
-// One line on stderr, whatever the text holds.
+// One line on stderr, whatever the text holds: a file's name may carry sequences that terminals obey.
 int fail(int exit_code, std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  std::ranges::replace_if(text, is_control, ' ');
   std::fputs(fmt::format("fathom: error: {}\n", text).c_str(), stderr);
   return exit_code;
+}
+
+// CLI11 takes an empty text for the number 0, and an unset variable of a shell script easily becomes one.
+void refuse_empty_numbers(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string type = option->get_type_name();
+    const bool is_number = type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
+    if (is_number && std::ranges::count(option->results(), "") > 0) {
+      throw UsageError(fmt::format("{}: empty, expected a number", option->get_name()));
+    }
+  }
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -406,7 +428,9 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    app.exit(request);
+    write_stdout("");
+    return kExitOk;
   } catch (const CLI::ExtrasError&) {
     throw UsageError(describe_unexpected(app));
   } catch (const CLI::ParseError& error) {
@@ -415,6 +439,7 @@ int parse_and_run(int argc, char** argv) {
   if (!command) {
     throw UsageError("no command given");
   }
+  refuse_empty_numbers(*app.get_subcommands().front());
   return command();
 }
 
@@ -423,6 +448,8 @@ int main_program(int argc, char** argv) {
     return parse_and_run(argc, argv);
   } catch (const UsageError& error) {
     return fail(kExitUsage, fmt::format("{} (see --help)", error.what()));
+  } catch (const std::bad_alloc&) {
+    return fail(kExitError, "out of memory");
   } catch (const std::exception& error) {
     return fail(kExitError, error.what());
   }
@@ -431,4 +458,8 @@ int main_program(int argc, char** argv) {
 }  // namespace
 }  // namespace fathom::cli
 
-int main(int argc, char** argv) { return fathom::cli::main_program(argc, argv); }
+int main(int argc, char** argv) {
+  fathom::cli::reserve_standard_streams();
+  fathom::cli::report_lost_pages();
+  return fathom::cli::main_program(argc, argv);
+}

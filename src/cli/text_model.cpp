@@ -31,7 +31,17 @@ std::string_view text_key(const GgufFile& file, std::string_view key) {
 }  // namespace
 
 Tokenizer load_tokenizer(const WeightSource& source) {
-  Tokenizer tokenizer = read_tokenizer(source);
+  Tokenizer tokenizer = [&] {
+    try {
+      return read_tokenizer(source);
+    } catch (const Error& error) {
+      const std::string_view text = error.what();
+      if (text.starts_with(source.path())) {
+        throw;
+      }
+      throw Error(error.code(), fmt::format("{}: {}", source.path(), text));
+    }
+  }();
   for (const std::string& warning : tokenizer.warnings()) {
     log_warn(fmt::format("{}: {}", source.path(), warning));
   }

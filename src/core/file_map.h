@@ -9,8 +9,8 @@
 namespace fathom {
 
 // Owns the mapping; views of it live as long as the FileMap, which keeps its address when moved. A file that is
-// truncated by someone else while mapped kills the process when a lost page is read: the kernel offers no softer
-// failure.
+// truncated by someone else while mapped sends SIGBUS to whoever reads a lost page: the kernel offers no softer failure
+// (cli/process_guard.h turns it into a message).
 class FileMap {
  public:
   // What the kernel should expect of a range; hints only, they change no result.

@@ -111,6 +111,8 @@ TEST(Program, ReturnsTwoForACommandLineThatMakesNoSense) {
   EXPECT_USAGE_ERROR("presence_penalty: 3", {"run", "a", "--presence-penalty", "3"});
   EXPECT_USAGE_ERROR("frequency_penalty: -3", {"run", "a", "--frequency-penalty", "-3"});
   EXPECT_USAGE_ERROR("--system", {"run", "a", "--raw", "--system", "b"});
+  EXPECT_USAGE_ERROR("--seed: empty, expected a number", {"run", "a", "--seed", ""});
+  EXPECT_USAGE_ERROR("--temp: empty, expected a number", {"run", "a", "--temp", ""});
   EXPECT_USAGE_ERROR("--think", {"run", "a", "--think", "hard"});
   EXPECT_USAGE_ERROR("--max-tokens", {"run", "a", "-n", "-1"});
   EXPECT_USAGE_ERROR("--backend", {"chat", "--backend", "gpu"});
@@ -125,7 +127,34 @@ TEST(Program, ReturnsTwoForACommandLineThatMakesNoSense) {
   EXPECT_USAGE_ERROR("--plan", {"inspect", "--ctx", "5"});
   EXPECT_USAGE_ERROR("SOURCE is required", {"convert", "-o", "x"});
   EXPECT_USAGE_ERROR("--type", {"convert", kMini, "-o", "x", "--type", "Q9_0"});
+  EXPECT_USAGE_ERROR("--gen", {"bench", "--gen", "1048577"});
+  EXPECT_USAGE_ERROR("--seqs", {"bench", "--seqs", "1025"});
   EXPECT_USAGE_ERROR("--dialect", {"convert", kMini, "-o", "x", "--dialect", "klingon"});
+}
+
+TEST(Program, SaysWhenOutputIsLost) {
+  for (const char* arguments : {"--help", "--version", "inspect --json"}) {
+    const std::string line = std::string(FATHOM_PROGRAM) + " " + arguments;
+    const ProcessResult full = run_process({"/bin/sh", "-c", line + " > /dev/full"}, {});
+    EXPECT_EQ(full.exit_code, 1) << line;
+    EXPECT_EQ(full.err, "fathom: error: standard output: cannot write: No space left on device\n") << line;
+    const ProcessResult closed = run_process({"/bin/sh", "-c", line + " >&-"}, {});
+    EXPECT_EQ(closed.exit_code, 1) << line;
+    EXPECT_EQ(closed.err, "fathom: error: standard output: cannot write: Bad file descriptor\n") << line;
+  }
+}
+
+// The descriptors of closed streams must not go to the file that is written.
+TEST(Program, WritesTheSameFileWithoutStandardStreams) {
+  const TempDir dir;
+  ASSERT_EQ(fathom({"synth", "tiny", "-o", dir.file("a")}).exit_code, 0);
+  const std::string line = std::string(FATHOM_PROGRAM) + " synth tiny -o " + dir.file("b") + " <&- >&- 2>&-";
+  EXPECT_EQ(run_process({"/bin/sh", "-c", line}, {}).exit_code, 1);
+  EXPECT_EQ(read_file_bytes(dir.file("b")), read_file_bytes(dir.file("a")));
+}
+
+TEST(Program, ErrorsCarryNoControlCharacters) {
+  EXPECT_FATHOM_ERROR("a [31m b: cannot open", {"inspect", "a\033[31m\nb"});
 }
 
 TEST(Program, EveryCommandNamesTheModelItCannotOpen) {

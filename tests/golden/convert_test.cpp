@@ -194,6 +194,19 @@ TEST_F(ConvertTest, Bf16FileReproducesTheReferenceOfTheBundledModel) {
   }
 }
 
+TEST_F(ConvertTest, DoesNotReplaceItsSource) {
+  const std::string copy = dir_.file("source");
+  fs::copy(kMini, copy);
+  for (const char* name : {"model.safetensors", "config.json"}) {
+    const std::string out = (fs::path(copy) / name).string();
+    const auto size = fs::file_size(out);
+    const ProcessResult result = fathom({"convert", copy, "-o", out});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr(out + ": is a file of the source, expected another name"));
+    EXPECT_EQ(fs::file_size(out), size);
+  }
+}
+
 TEST_F(ConvertTest, LeavesNothingBehindWhenItFails) {
   const auto fails = [&](const std::string& source, const std::string& text) {
     const std::string out = dir_.file("never.gguf");
