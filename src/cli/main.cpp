@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -428,8 +429,9 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
-    app.exit(request);
-    write_stdout("");
+    std::ostringstream text;
+    app.exit(request, text, text);
+    write_stdout(text.str());
     return kExitOk;
   } catch (const CLI::ExtrasError&) {
     throw UsageError(describe_unexpected(app));

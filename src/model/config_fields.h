@@ -11,6 +11,10 @@ namespace fathom {
 
 inline constexpr int kMaxLayers = 512;
 inline constexpr int kMaxDim = 1 << 20;
+// Rows that every sequence keeps, and entries that every row of a step lists: no tensor has their shape, so that only
+// these limits keep a damaged file from asking for the whole memory.
+inline constexpr int kMaxWindow = 1 << 16;
+inline constexpr int kMaxSelected = 1 << 16;
 inline constexpr int kMaxVocab = 1 << 24;
 inline constexpr int kMaxContext = std::numeric_limits<int>::max();
 inline constexpr int kMaxExperts = 1 << 16;
@@ -35,10 +39,10 @@ inline constexpr auto kIntFields = std::to_array<IntField>({
     {&ModelConfig::q_lora_rank, "attention.q_lora_rank", {"q_lora_rank"}, 1, kMaxDim},
     {&ModelConfig::o_lora_rank, "attention.output_lora_rank", {"o_lora_rank"}, 1, kMaxDim},
     {&ModelConfig::o_groups, "attention.output_group_count", {"o_groups"}, 1, kMaxDim},
-    {&ModelConfig::window, "attention.sliding_window", {"sliding_window", "window_size"}, 1, kMaxDim},
+    {&ModelConfig::window, "attention.sliding_window", {"sliding_window", "window_size"}, 1, kMaxWindow},
     {&ModelConfig::index_heads, "attention.indexer.head_count", {"index_n_heads"}, 1, kMaxDim},
     {&ModelConfig::index_dim, "attention.indexer.key_length", {"index_head_dim"}, 2, kMaxDim},
-    {&ModelConfig::index_topk, "attention.indexer.top_k", {"index_topk"}, 1, kMaxDim},
+    {&ModelConfig::index_topk, "attention.indexer.top_k", {"index_topk"}, 1, kMaxSelected},
     {&ModelConfig::n_experts, "expert_count", {"n_routed_experts"}, 1, kMaxExperts},
     {&ModelConfig::n_experts_used, "expert_used_count", {"num_experts_per_tok", "n_activated_experts"}, 1, kMaxExperts},
     {&ModelConfig::expert_ffn, "expert_feed_forward_length", {"moe_intermediate_size", "moe_inter_dim"}, 1, kMaxDim},

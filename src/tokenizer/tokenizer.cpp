@@ -48,6 +48,10 @@ TokenizerData checked(TokenizerData data) {
   check_id(data, "padding_token_id", data.pad);
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     data.types[i] = corrected_type(data.tokens[i], data.types[i]);
+    if (is_added(data.types[i]) && data.tokens[i].size() > kMaxAddedTokenBytes) {
+      fail(fmt::format("added token {} ('{}') has {} bytes, expected at most {}", i, printable(data.tokens[i]),
+                       data.tokens[i].size(), kMaxAddedTokenBytes));
+    }
   }
   return data;
 }

@@ -28,6 +28,8 @@ enum class TokenType : int32_t {
 
 // Far above any real vocabulary; keeps one hostile id from taking all memory.
 inline constexpr size_t kMaxTokens = size_t{1} << 20;
+// Of an added token. They are looked for at every position of a text, over the whole length in the worst case.
+inline constexpr size_t kMaxAddedTokenBytes = 128;
 
 struct TokenizerData {
   std::vector<std::string> tokens;  // by id; added tokens are literal, the others in the byte alphabet

@@ -76,7 +76,12 @@ std::optional<TokenId> read_token_id(const GgufFile& file, std::string_view key)
 }
 
 std::vector<std::string> read_strings(const GgufFile& file, std::string_view key) {
-  const std::vector<std::string_view> views = file.at(key).to_strings();
+  const GgufValue& value = file.at(key);
+  if (value.count() > kMaxTokens) {
+    throw Error(ErrorCode::kBadModel,
+                fmt::format("{}: {} has {} strings, expected at most {}", file.path(), key, value.count(), kMaxTokens));
+  }
+  const std::vector<std::string_view> views = value.to_strings();
   return {views.begin(), views.end()};
 }
 

@@ -32,10 +32,11 @@ class GgufSource final : public WeightSource {
   void add(const GgufTensor& tensor) {
     const auto [in_dim, out_dim, n_slices, rest] = tensor.dims;
     constexpr auto kMaxDim = static_cast<uint64_t>(std::numeric_limits<int>::max());
-    if (rest != 1 || in_dim > kMaxDim || out_dim > kMaxDim || n_slices > kMaxDim) {
+    constexpr uint64_t kMaxSlices = 1 << 16;  // experts; each takes memory of its own, whatever its size in the file
+    if (rest != 1 || in_dim > kMaxDim || out_dim > kMaxDim || n_slices > kMaxSlices) {
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{}: tensor {}: dimensions [{}], expected at most 3 of at most {}", file_.path(),
-                              printable(tensor.name), fmt::join(tensor.dims, ", "), kMaxDim));
+                  fmt::format("{}: tensor {}: dimensions [{}], expected at most [{}, {}, {}]", file_.path(),
+                              printable(tensor.name), fmt::join(tensor.dims, ", "), kMaxDim, kMaxDim, kMaxSlices));
     }
     Weight weight;
     weight.dtype = tensor.dtype;

@@ -301,6 +301,10 @@ TEST(GgufConfig, RefusesValuesOfOtherTypesAndRanges) {
              "m.gguf: deepseek4.embedding_length is string, expected an integer");
   expect_bad(Keys().u32("embedding_length", 0), "deepseek4.embedding_length is 0, expected 1 to 1048576");
   expect_bad(Keys().u32("block_count", 513), "deepseek4.block_count is 513, expected 1 to 512");
+  expect_bad(Keys().u32("attention.sliding_window", 65537),
+             "deepseek4.attention.sliding_window is 65537, expected 1 to 65536");
+  expect_bad(Keys().u32("attention.indexer.top_k", 65537),
+             "deepseek4.attention.indexer.top_k is 65537, expected 1 to 65536");
   expect_bad(Keys().u32("vocab_size", 0), "deepseek4.vocab_size is 0, expected 1 to 16777216");
   expect_bad(Keys().f32("attention.layer_norm_rms_epsilon", 0.0F),
              "m.gguf: deepseek4.attention.layer_norm_rms_epsilon is 0, expected a number above 0");

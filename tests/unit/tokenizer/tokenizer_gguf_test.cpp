@@ -95,6 +95,9 @@ TEST(TokenizerGguf, RejectsValuesOfTheWrongType) {
   EXPECT_ERROR(read_with(GgufKv::u32("tokenizer.ggml.tokens", 1)), ErrorCode::kBadModel, "tokenizer.ggml.tokens");
   EXPECT_ERROR(read_with(GgufKv::i32s("tokenizer.ggml.token_type", std::vector<int32_t>{7})), ErrorCode::kBadModel,
                "tokenizer.ggml.token_type");
+  const std::vector<std::string_view> many(kMaxTokens + 1);
+  EXPECT_ERROR(read_with(GgufKv::strings("tokenizer.ggml.merges", many)), ErrorCode::kBadModel,
+               "tokenizer.ggml.merges has 1048577 strings, expected at most 1048576");
   EXPECT_ERROR(read_with(GgufKv::i32("tokenizer.ggml.eos_token_id", -1)), ErrorCode::kBadModel,
                "tokenizer.ggml.eos_token_id");
 }

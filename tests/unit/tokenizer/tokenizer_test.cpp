@@ -236,6 +236,15 @@ TEST(Tokenizer, RejectsMoreTokensThanAnyModelHas) {
   EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "1048577 tokens, expected at most 1048576");
 }
 
+TEST(Tokenizer, RejectsAddedTokensThatSlowTheSearchDown) {
+  TokenizerData data = byte_data();
+  data.tokens.emplace_back(kMaxAddedTokenBytes, 'a');
+  data.types.push_back(TokenType::kUserDefined);
+  EXPECT_EQ(Tokenizer{data}.encode(data.tokens.back()).size(), 1U);
+  data.tokens.back() += 'b';
+  EXPECT_ERROR(Tokenizer{data}, ErrorCode::kBadModel, "aaa...') has 129 bytes, expected at most 128");
+}
+
 TEST(Tokenizer, RejectsTypesAndIdsThatDoNotFitTheTokens) {
   TokenizerData data = byte_data();
   data.types.pop_back();

@@ -59,7 +59,9 @@ TEST(GgufSource, ReadsVectorsMatricesAndStacks) {
 TEST(GgufSource, RefusesDimensionsBeyondMatrices) {
   const std::string text = GgufBytes().tensor("t", {2, 1, 1, 2}, kF32, 0).data(std::string(32, 'x')).build();
   EXPECT_ERROR((void)open(text), ErrorCode::kUnsupported,
-               "m.gguf: tensor t: dimensions [2, 1, 1, 2], expected at most 3 of at most 2147483647");
+               "m.gguf: tensor t: dimensions [2, 1, 1, 2], expected at most [2147483647, 2147483647, 65536]");
+  const std::string many = GgufBytes().tensor("t", {1, 1, 65537}, kF32, 0).data(std::string(4 * 65537, 'x')).build();
+  EXPECT_ERROR((void)open(many), ErrorCode::kUnsupported, "m.gguf: tensor t: dimensions [1, 1, 65537, 1], expected");
 }
 
 }  // namespace
