@@ -34,15 +34,17 @@ CacheLimits cache_limits(const CacheLayout& layout, const RunnerConfig& config) 
   limits.max_slots = config.max_sequences + config.max_snapshots;
   limits.max_context = config.max_context != 0 ? config.max_context : layout.context_length;
   const auto sequences = static_cast<uint64_t>(config.max_sequences);
+  // Without compressed layers blocks hold nothing.
+  const size_t block_bytes = std::max<size_t>(layout.block_bytes, 1);
   const uint64_t useful = sequences * static_cast<uint64_t>(layout.blocks_for(limits.max_context)) +
-                          config.prefix_bytes / layout.block_bytes;
+                          (layout.block_bytes > 0 ? config.prefix_bytes / block_bytes : 0);
   const auto copies = static_cast<uint64_t>(blocks_for_copies(config));
   limits.max_blocks = clamp_to_int(useful + copies);
   if (config.cache_bytes == 0) {
     return limits;
   }
 
-  limits.max_blocks = clamp_to_int(std::min<uint64_t>(useful, config.cache_bytes / layout.block_bytes));
+  limits.max_blocks = clamp_to_int(std::min<uint64_t>(useful, config.cache_bytes / block_bytes));
   const uint64_t room = static_cast<uint64_t>(limits.max_blocks) * static_cast<uint64_t>(layout.options.block_tokens);
   if (config.max_context == 0 && room > 0) {
     limits.max_context = std::min(limits.max_context, clamp_to_int(room));
