@@ -35,6 +35,7 @@ struct Settings {
   bool decode = true;
   bool deep = true;
   bool batch = true;
+  int sequences = 0;  // only this many in the batch
   int max_rows = 4096;
   int tokens = 64;
 };
@@ -302,6 +303,9 @@ void run(const Settings& settings) {
   }
   if (settings.batch) {
     for (const int sequences : {2, 4, 8, 16, 32, 64}) {
+      if (settings.sequences > 0 && sequences != settings.sequences) {
+        continue;
+      }
       runner.decode(sequences, 2040, 4);
       report(fmt::format("decode {} sequences at 2K", sequences), sequences,
              runner.decode(sequences, 2048, std::min(settings.tokens, 16)));
@@ -328,6 +332,8 @@ Settings parse(int argc, char** argv) {
       s.decode = s.deep = false;
     } else if (a == "--no-deep") {
       s.deep = false;
+    } else if (a == "--sequences") {
+      s.sequences = number();
     } else if (a == "--no-batch") {
       s.batch = false;
     } else {

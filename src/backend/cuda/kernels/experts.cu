@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kScoreThreads)
 
 template <Format F>
 __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, const DeviceWeight& up, int slice,
-                              int slot, int tile, float weight, float limit) {
+                              int slot, int tile, float weight, float limit, const uint64_t* grid = nullptr) {
   extern __shared__ uint4 shared_bytes[];
   __shared__ float hidden[kGateRows];
   const int row = blockIdx.y;
@@ -93,7 +93,9 @@ __device__ void gate_up_block(const ExpertParams& p, const DeviceWeight& gate, c
   };
   if constexpr (has_integer_codes(F)) {
     StagedRows<F, 1> x(shared_bytes, gate.cols);
-    const uint64_t* grid = spread_grid<F>(x.end(), gate.grid);
+    if (grid == nullptr) {
+      grid = spread_grid<F>(x.end(), gate.grid);
+    }
     // Pairs of rows: gate and up of one hidden value.
     auto dots = make_row_dots<F, 1, 2, kPerWarp>(
         [&](int i) {
@@ -351,53 +353,54 @@ __global__ void __launch_bounds__(kGemvThreads) chosen_and_shared_kernel(const _
     shared_down_block(p, static_cast<int>(blockIdx.x) - p.used * tiles);
     return;
   }
+  extern __shared__ uint4 shared_bytes[];
+  const uint64_t* grid = spread_grid<F>(StagedRows<F, 1>(shared_bytes, p.gate.cols).end(), p.gate.grid);
   wait_for_predecessor();
   let_successor_start();
   const int row = blockIdx.y;
   gate_up_block<F>(p, p.gate, p.up, p.ids.data[row * p.ids.ld + slot], slot, static_cast<int>(blockIdx.x) % tiles,
-                   p.weights.data[row * p.weights.ld + slot], p.limit);
+                   p.weights.data[row * p.weights.ld + slot], p.limit, grid);
 }
 
 // A tile of up to T pairs of one expert.
 template <Format F, int T>
-__device__ void gate_up_tile(const ExpertParams& p, const RowTile& tile, const int32_t* pairs, int block) {
+__device__ void gate_up_tile(const ExpertParams& p, const RowTile& tile, const int32_t* pairs) {
   extern __shared__ uint4 shared_bytes[];
   __shared__ float hidden[kExpertTile][kGateRows];
   constexpr int kPerWarp = kGateRows / (kGemvThreads / kWarp);
   const int warp = threadIdx.x / kWarp;
-  const int first_hidden = block * kGateRows;
   const int local = warp * kPerWarp;
   StagedRows<F, T> x(shared_bytes, p.gate.cols);
   const uint64_t* grid = spread_grid<F>(x.end(), p.gate.grid);
-  auto dots = make_row_dots<F, T, 2, kPerWarp>(
-      [&](int i) {
-        return weight_row(i % 2 == 0 ? p.gate : p.up, F, tile.slice,
-                          min(first_hidden + local + i / 2, p.gate.rows - 1));
-      },
-      x.chunks());
-  dots.start();
   x.gather(
       p.xq, [&](int t) { return pairs[t] / p.used; }, tile.n, 0);
   __syncthreads();
-  dots.finish(x, grid, [&](int pass, float(&sum)[2][T]) {
+  for (int block = blockIdx.x; block < p.gate.rows / kGateRows; block += gridDim.x) {
+    const int first = block * kGateRows + local;
+    auto dots = make_row_dots<F, T, 2, kPerWarp>(
+        [&](int i) { return weight_row(i % 2 == 0 ? p.gate : p.up, F, tile.slice, first + i / 2); }, x.chunks());
+    dots.start();
+    dots.finish(x, grid, [&](int pass, float(&sum)[2][T]) {
 #pragma unroll
-    for (int t = 0; t < T; ++t) {
-      const float g = warp_sum(sum[0][t]);
-      const float v = warp_sum(sum[1][t]);
-      if (threadIdx.x % kWarp == 0) {
-        hidden[t][local + pass] = first_hidden + local + pass < p.gate.rows ? swiglu(g, v, p.limit) : 0.0F;
+      for (int t = 0; t < T; ++t) {
+        const float g = warp_sum(sum[0][t]);
+        const float v = warp_sum(sum[1][t]);
+        if (threadIdx.x % kWarp == 0) {
+          hidden[t][local + pass] = swiglu(g, v, p.limit);
+        }
       }
+    });
+    __syncthreads();
+    if (warp < tile.n) {
+      const int pair = pairs[warp];
+      const float weight = p.weights.data[pair / p.used * p.weights.ld + pair % p.used];
+      store_quantized(p.hidden_q, pair, block, weight * hidden[warp][threadIdx.x % kWarp]);
     }
-  });
-  __syncthreads();
-  if (warp < tile.n) {
-    const int pair = pairs[warp];
-    const float weight = p.weights.data[pair / p.used * p.weights.ld + pair % p.used];
-    store_quantized(p.hidden_q, pair, block, weight * hidden[warp][threadIdx.x % kWarp]);
+    __syncthreads();
   }
 }
 
-// blockIdx.x: 32 hidden values; y: tile.
+// blockIdx.x: every so many 32 hidden values; y: tile.
 template <Format F>
 __global__ void __launch_bounds__(kGemvThreads)
     gate_up_tile_kernel(const __grid_constant__ ExpertParams p, const RowTile* tiles, const int32_t* n_tiles,
@@ -409,11 +412,11 @@ __global__ void __launch_bounds__(kGemvThreads)
   }
   const RowTile tile = tiles[blockIdx.y];
   if (tile.n == 1) {
-    gate_up_tile<F, 1>(p, tile, pairs + tile.first, blockIdx.x);
+    gate_up_tile<F, 1>(p, tile, pairs + tile.first);
   } else if (tile.n == 2) {
-    gate_up_tile<F, 2>(p, tile, pairs + tile.first, blockIdx.x);
+    gate_up_tile<F, 2>(p, tile, pairs + tile.first);
   } else {
-    gate_up_tile<F, kExpertTile>(p, tile, pairs + tile.first, blockIdx.x);
+    gate_up_tile<F, kExpertTile>(p, tile, pairs + tile.first);
   }
 }
 

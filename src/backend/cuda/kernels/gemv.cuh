@@ -174,11 +174,18 @@ __host__ __device__ constexpr size_t spread_grid_bytes() {
 template <Format F>
 __device__ const uint64_t* spread_grid(void* shared, const uint64_t* grid) {
   if constexpr (F == Format::kIQ2_XXS) {
-    auto* to = static_cast<uint64_t*>(shared);
-    for (int i = threadIdx.x; i < 256 * kGridCopies; i += blockDim.x) {
-      to[i] = __ldg(grid + i / kGridCopies);
+    constexpr int kPieces = 256 * kGridCopies / 2 / kGemvThreads;  // of 16 bytes, two copies each
+    auto* to = static_cast<ulonglong2*>(shared);
+    uint64_t entries[kPieces];  // all on their way before the first is stored
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      entries[i] = __ldg(grid + (threadIdx.x + i * kGemvThreads) / (kGridCopies / 2));
     }
-    return to + threadIdx.x % kGridCopies;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      to[threadIdx.x + i * kGemvThreads] = make_ulonglong2(entries[i], entries[i]);
+    }
+    return static_cast<uint64_t*>(shared) + threadIdx.x % kGridCopies;
   }
   return nullptr;
 }
