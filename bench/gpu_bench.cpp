@@ -271,7 +271,7 @@ void run(const Settings& settings) {
   auto start = Clock::now();
   const std::unique_ptr<Ops> ops = make_ops(
       model.config, {.kind = BackendKind::kCuda, .max_rows = settings.max_rows, .cache = {.kv_type = KvType::kPacked}});
-  upload_weights(model, *ops);
+  for_each_weight(model, [&](Weight& w, WeightRole role) { w = ops->upload(w, role); });
   const int max_logits = 64;
   const Scratch scratch = Scratch::make(*ops, model.config, settings.max_rows, max_logits);
   ops->reserve_cache(64, 64 * 10);
