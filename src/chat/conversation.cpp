@@ -79,6 +79,7 @@ void append_piece(ChatMessage& answer, ChatMessage piece) {
   append_paragraph(answer.content, piece.content);
   answer.tool_calls.insert(answer.tool_calls.end(), std::make_move_iterator(piece.tool_calls.begin()),
                            std::make_move_iterator(piece.tool_calls.end()));
+  answer.sampled = nullptr;
   answer.task = piece.task;
   answer.open_ended = piece.open_ended;
 }

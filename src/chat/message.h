@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "core/dtype.h"
 
 namespace fathom {
 
@@ -26,6 +29,13 @@ struct Tool {
   std::string definition = {};  // the function object, byte for byte as the prompt shows it
 };
 
+// An answer as the model wrote it: what comes between the mark that begins it, <think> or </think>, and its end mark.
+struct SampledReply {
+  std::string text = {};
+  std::vector<TokenId> tokens = {};
+  bool reasoned = false;  // it began after <think>
+};
+
 // Which members count depends on the role.
 struct ChatMessage {
   Role role = Role::kUser;
@@ -37,6 +47,8 @@ struct ChatMessage {
   std::string response_schema = {};       // system, developer: JSON text as the prompt shows it
   std::optional<Task> task = {};
   bool open_ended = false;  // assistant: no end mark, the model goes on with it
+  // assistant: stands in for reasoning, content and calls where the prompt would begin the answer with the same mark.
+  std::shared_ptr<const SampledReply> sampled = {};
 };
 
 }  // namespace fathom

@@ -131,6 +131,11 @@ class ChatWriter {
   }
 
   void write_answer(const ChatMessage& message, bool with_reasoning) {
+    if (message.sampled && message.sampled->reasoned == with_reasoning && !message.open_ended) {
+      prompt_.sampled(message.sampled);
+      prompt_.control(literal::kEos);
+      return;
+    }
     if (with_reasoning) {
       prompt_.content(message.reasoning);
       prompt_.control(literal::kEndThink);

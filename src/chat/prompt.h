@@ -1,6 +1,7 @@
 // A conversation as the text that the model was trained on. Pure text: no model, no tokenizer.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,15 @@ struct ChatOptions {
 // A rendered prompt. Control tokens count as such only inside `trusted`, the bytes that the renderer itself wrote:
 // a "<think>" or an end-of-sentence mark that a user typed is ordinary text.
 struct RenderedPrompt {
+  // Bytes of the text that a sampled reply stands for: their tokens are known, and others than the text alone gives.
+  struct Sampled {
+    TextSpan span;
+    std::shared_ptr<const SampledReply> reply;
+  };
+
   std::string text;
-  std::vector<TextSpan> trusted;  // ascending, disjoint
+  std::vector<TextSpan> trusted;      // ascending, disjoint
+  std::vector<Sampled> sampled = {};  // the same; each follows a control token, and one follows it
 };
 
 // The whole conversation, in any order of roles, ending where the model has to answer when the last message is a

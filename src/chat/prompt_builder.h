@@ -1,6 +1,7 @@
 // The text of a prompt as it grows, with a record of who wrote which bytes.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +34,13 @@ class PromptBuilder {
       text.remove_prefix(at + tag.size());
     }
     content(text);
+  }
+
+  // What the model wrote: its control tokens are meant.
+  void sampled(const std::shared_ptr<const SampledReply>& reply) {
+    const size_t begin = out_.text.size();
+    control(reply->text);
+    out_.sampled.push_back({{begin, out_.text.size()}, reply});
   }
 
   [[nodiscard]] RenderedPrompt take() { return std::move(out_); }

@@ -27,6 +27,7 @@
 #include "cli/process_guard.h"
 #include "cli/render.h"
 #include "cli/run.h"
+#include "cli/serve.h"
 #include "cli/synth.h"
 #include "cli/text_io.h"
 #include "cli/tokenize.h"
@@ -201,6 +202,73 @@ void add_chat(CLI::App& app, ChatCommandOptions& options, Command& command) {
     check_sampling(options.sampling.params);
     command = [&] { return chat(options); };
   });
+}
+
+void add_serve_limits(CLI::App& app, ServeOptions& options) {
+  const auto add_number = [&](const char* name, int& number, const CLI::Validator& validator, const char* help) {
+    app.add_option(name, number, help)->check(validator)->capture_default_str();
+  };
+  add_number("--ctx", options.context, kNotNegative, "positions of one sequence; 0: what the model was trained for");
+  add_number("--max-seqs", options.max_sequences, kPositive, "sequences that run at the same time");
+  add_number("--max-queue", options.max_queue, kNotNegative, "requests that may wait; further ones get status 429");
+  add_number("--max-connections", options.server.limits.max_connections, kPositive, "open connections");
+  add_number("--request-timeout", options.request_timeout_s, kNotNegative, "seconds a request may take; 0: any");
+  add_number("--grace", options.grace_s, kNotNegative, "seconds that requests have to finish when the server ends");
+  app.add_option("--cache-size", options.cache_bytes, "cache of all sequences, as 8GiB; default: enough for all")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--prefix-size", options.prefix_bytes,
+                 "what ended sequences leave behind for later ones that begin alike; default: 1GiB")
+      ->transform(CLI::AsSizeValue(false));
+  CLI::Option* dir =
+      app.add_option("--kv-dir", options.kv_dir, "where that is kept when the server ends")->type_name("DIR");
+  app.add_option("--kv-budget", options.kv_budget, "size of that directory, as 20GiB; default: no bound")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(dir);
+  app.add_option("--max-body", options.server.limits.max_body_bytes, "size of a request, as 64MiB (the default)")
+      ->transform(CLI::AsSizeValue(false));
+}
+
+void add_serve_defaults(CLI::App& app, RequestDefaults& defaults) {
+  add_choice<Thinking>(
+      app, "--think", defaults.thinking, "reasoning of requests that do not say (default: high)",
+      {{"off", Thinking::kOff}, {"low", Thinking::kLow}, {"high", Thinking::kHigh}, {"max", Thinking::kMax}});
+  app.add_option("-n,--max-tokens", defaults.max_tokens, "tokens of an answer; default: to the end of the context")
+      ->check(kPositive);
+  SamplingParams& params = defaults.sampling;
+  app.add_option("--temp", params.temperature, "temperature of requests that do not say")->capture_default_str();
+  app.add_option("--top-p", params.top_p, "as in run, for requests that do not say")->capture_default_str();
+  app.add_option("--top-k", params.top_k, "as in run, for requests that do not say")->capture_default_str();
+  app.add_option("--min-p", params.min_p, "as in run, for requests that do not say")->capture_default_str();
+}
+
+void add_serve(CLI::App& app, ServeOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("serve", "Serve a model over HTTP: the APIs of OpenAI and Anthropic");
+  add_model_options(*sub, options.model);
+  ServerConfig& server = options.server;
+  sub->add_option("--host", server.host, "address to listen at; 0.0.0.0: all of them")->capture_default_str();
+  sub->add_option("--port", server.port, "0: a free one")->check(CLI::Range(0, 65535))->capture_default_str();
+  sub->add_option("--api-key", server.api_keys, "a key that clients need; may be given several times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("KEY");
+  sub->add_option("--api-key-file", options.key_file, "keys that clients need, one a line")->type_name("FILE");
+  sub->add_flag("--cors", server.cors, "pages of any origin may ask");
+  sub->add_option("--name", options.name, "what the APIs call the model; default: the file's name")->type_name("TEXT");
+  add_serve_limits(*sub, options);
+  add_serve_defaults(*sub, options.defaults);
+  add_choice<std::optional<ChatDialect>>(*sub, "--dialect", options.dialect,
+                                         "how prompts are written; default: as the model tells",
+                                         {{"official", ChatDialect::kOfficial}, {"preview", ChatDialect::kPreview}});
+  sub->add_flag("--strict-official-tokens", options.strict_official_tokens,
+                "no protection against control tokens in the messages");
+  sub->add_flag("--log-prompts", server.log_prompts, "log the text of requests");
+  add_choice<LogLevel>(*sub, "--log-level", options.log_level, "what is logged, and all that is worse (default: info)",
+                       {{"debug", LogLevel::kDebug},
+                        {"info", LogLevel::kInfo},
+                        {"warn", LogLevel::kWarn},
+                        {"error", LogLevel::kError},
+                        {"off", LogLevel::kOff}});
+  sub->callback([&] { command = [&] { return serve(options); }; });
 }
 
 void add_logits(CLI::App& app, LogitsOptions& options, Command& command) {
@@ -403,6 +471,7 @@ int parse_and_run(int argc, char** argv) {
 
   RunOptions run_options;
   ChatCommandOptions chat_options;
+  ServeOptions serve_options;
   LogitsOptions logits_options;
   PerplexityOptions perplexity_options;
   InspectOptions inspect_options;
@@ -415,6 +484,7 @@ int parse_and_run(int argc, char** argv) {
   Command command;
   add_run(app, run_options, command);
   add_chat(app, chat_options, command);
+  add_serve(app, serve_options, command);
   add_logits(app, logits_options, command);
   add_perplexity(app, perplexity_options, command);
   add_inspect(app, inspect_options, command);

@@ -10,10 +10,10 @@
 #include "chat/message_json.h"
 #include "core/error.h"
 #include "core/ordered_json.h"
-#include "server/json_fields.h"
 #include "server/object_id.h"
+#include "server/request_fields.h"
 #include "server/sse.h"
-#include "server/thinking_fields.h"
+#include "server/thinking_controls.h"
 
 namespace fathom {
 namespace {
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 // Requests.
 
-std::string required_text(const JsonFields& object, const char* key) {
+std::string required_text(const RequestFields& object, const char* key) {
   std::optional<std::string> text = object.text(key);
   if (!text) {
     object.fail(key, "a string");
@@ -31,7 +31,7 @@ std::string required_text(const JsonFields& object, const char* key) {
 }
 
 // One block of an assistant's message, as a part of the answer it belongs to.
-ChatMessage read_answer_block(const JsonFields& block, const std::string& type) {
+ChatMessage read_answer_block(const RequestFields& block, const std::string& type) {
   ChatMessage piece{.role = Role::kAssistant};
   if (type == "text") {
     piece.content = required_text(block, "text");
@@ -46,7 +46,7 @@ ChatMessage read_answer_block(const JsonFields& block, const std::string& type) 
   return piece;  // of other kinds (redacted thinking, results of the provider's tools) nothing can be shown
 }
 
-ChatMessage read_user_block(const Json& json, const JsonFields& block, const std::string& type) {
+ChatMessage read_user_block(const Json& json, const RequestFields& block, const std::string& type) {
   if (type == "tool_result") {
     const Json* content = block.find("content");
     return {.role = Role::kTool,
@@ -56,7 +56,7 @@ ChatMessage read_user_block(const Json& json, const JsonFields& block, const std
   return {.role = Role::kUser, .content = content_text(Json::array({json}), block.path("content"))};
 }
 
-void append_message(std::vector<ChatMessage>& messages, const JsonFields& message) {
+void append_message(std::vector<ChatMessage>& messages, const RequestFields& message) {
   const std::string role = required_text(message, "role");
   if (role != "user" && role != "assistant" && role != "system") {
     message.fail("role", "one of user, assistant, system");
@@ -73,7 +73,7 @@ void append_message(std::vector<ChatMessage>& messages, const JsonFields& messag
   }
   ChatMessage answer{.role = Role::kAssistant};
   for (size_t i = 0; i < content->size(); ++i) {
-    const JsonFields block((*content)[i], fmt::format("{}[{}]", message.path("content"), i));
+    const RequestFields block((*content)[i], fmt::format("{}[{}]", message.path("content"), i));
     const std::string type = required_text(block, "type");
     if (assistant) {
       append_piece(answer, read_answer_block(block, type));
@@ -86,7 +86,7 @@ void append_message(std::vector<ChatMessage>& messages, const JsonFields& messag
   }
 }
 
-std::vector<ChatMessage> read_conversation(const JsonFields& body) {
+std::vector<ChatMessage> read_conversation(const RequestFields& body) {
   std::vector<ChatMessage> messages;
   if (const Json* system = body.find("system")) {
     std::vector<std::string> texts;
@@ -94,7 +94,7 @@ std::vector<ChatMessage> read_conversation(const JsonFields& body) {
       texts.push_back(system->get<std::string>());
     } else if (system->is_array()) {
       for (size_t i = 0; i < system->size(); ++i) {
-        texts.push_back(required_text(JsonFields((*system)[i], fmt::format("system[{}]", i)), "text"));
+        texts.push_back(required_text(RequestFields((*system)[i], fmt::format("system[{}]", i)), "text"));
       }
     } else {
       body.fail("system", "a string or an array of text blocks");
@@ -106,7 +106,7 @@ std::vector<ChatMessage> read_conversation(const JsonFields& body) {
     body.fail("messages", "an array");
   }
   for (size_t i = 0; i < list->size(); ++i) {
-    append_message(messages, JsonFields((*list)[i], fmt::format("messages[{}]", i)));
+    append_message(messages, RequestFields((*list)[i], fmt::format("messages[{}]", i)));
   }
   // An answer at the end is the beginning of the one that is asked for.
   if (!list->empty() && messages.back().role == Role::kAssistant) {
@@ -121,11 +121,11 @@ std::vector<ChatMessage> read_conversation(const JsonFields& body) {
 }
 
 // Those that the client runs; what the provider would run itself is not offered.
-std::vector<Tool> read_client_tools(const JsonFields& body) {
+std::vector<Tool> read_client_tools(const RequestFields& body) {
   const Json* tools = body.array("tools");
   Json own = Json::array();
   for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    const JsonFields tool((*tools)[i], fmt::format("tools[{}]", i));
+    const RequestFields tool((*tools)[i], fmt::format("tools[{}]", i));
     if (tool.text("type").value_or("custom") == "custom") {
       if (tool.find("input_schema") == nullptr) {
         tool.fail("input_schema", "an object");
@@ -136,8 +136,8 @@ std::vector<Tool> read_client_tools(const JsonFields& body) {
   return read_tools(own, "tools");
 }
 
-void read_tool_choice(const JsonFields& body, ChatJob& job) {
-  const std::optional<JsonFields> choice = body.object("tool_choice");
+void read_tool_choice(const RequestFields& body, ChatJob& job) {
+  const std::optional<RequestFields> choice = body.object("tool_choice");
   if (!choice) {
     return;
   }
@@ -156,26 +156,26 @@ void read_tool_choice(const JsonFields& body, ChatJob& job) {
 }
 
 // {"type": "json_schema", "schema": {...}}, where the API keeps it now and where it did before.
-void read_output_format(const std::optional<JsonFields>& format, ChatJob& job) {
+void read_output_format(const std::optional<RequestFields>& format, ChatJob& job) {
   if (!format) {
     return;
   }
   if (required_text(*format, "type") != "json_schema") {
     format->fail("type", "json_schema");
   }
-  const std::optional<JsonFields> schema = format->object("schema");
+  const std::optional<RequestFields> schema = format->object("schema");
   if (!schema) {
     format->fail("schema", "an object");
   }
   job.response_format = {.kind = ResponseFormat::Kind::kJsonSchema, .text = python_json(schema->json())};
 }
 
-ChatJob read_job(const ServedModel& model, const JsonFields& body) {
+ChatJob read_job(const ServedModel& model, const RequestFields& body) {
   ChatJob job;
   job.messages = read_conversation(body);
   job.tools = read_client_tools(body);
   read_tool_choice(body, job);
-  const std::optional<JsonFields> config = body.object("output_config");
+  const std::optional<RequestFields> config = body.object("output_config");
   job.thinking = read_thinking(body, config, "effort", model.defaults.thinking);
   read_output_format(config ? config->object("format") : body.object("output_format"), job);
   job.sampling = model.defaults.sampling;
@@ -350,7 +350,7 @@ class AnthropicFormat final : public ChatFormat {
 }  // namespace
 
 ChatExchange read_anthropic_messages(const ServedModel& model, const HttpRequest& request, const Json& json) {
-  const JsonFields body(json);
+  const RequestFields body(json);
   ChatExchange exchange;
   exchange.job = read_job(model, body);
   exchange.stream = body.flag("stream").value_or(false);
@@ -376,7 +376,7 @@ ChatExchange read_anthropic_messages(const ServedModel& model, const HttpRequest
 
 HttpResponse count_anthropic_tokens(const Service& service, const HttpRequest& request) {
   const Json json = parse_body(request.body);
-  const ChatJob job = read_job(service.model, JsonFields(json));
+  const ChatJob job = read_job(service.model, RequestFields(json));
   const Json count = {{"input_tokens", ChatSession::prompt_tokens(service.model, job).size()}};
   return {.body = count.dump()};
 }

@@ -112,16 +112,16 @@ ApiError to_api_error(const std::exception_ptr& error) noexcept {
     return api_error;
   } catch (const Error& failure) {
     const ApiErrorKind kind = kind_of(failure.code());
-    if (kind == ApiErrorKind::kInternal) {
-      log_error(fmt::format("a request failed: {}", failure.what()));
+    if (kind != ApiErrorKind::kInternal) {
+      return {kind, failure.what(), field_of(failure.what())};
     }
-    return {kind, failure.what(), kind == ApiErrorKind::kInternal ? std::string{} : field_of(failure.what())};
+    log_error(fmt::format("a request failed: {}", failure.what()));
   } catch (const std::exception& failure) {
     log_error(fmt::format("a request failed: {}", failure.what()));
   } catch (...) {
     log_error("a request failed, and nobody knows why");
   }
-  return {ApiErrorKind::kInternal, "internal error"};
+  return {ApiErrorKind::kInternal, "internal error; the server's log says more"};
 }
 
 std::string_view kind_name(ApiErrorKind kind) noexcept {

@@ -2,22 +2,20 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <poll.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "server/growing_threads.h"
+#include "server/http_socket.h"
 
 namespace fathom {
 namespace {
@@ -34,191 +32,39 @@ std::string new_request_id() {
   return fmt::format("req_{:016x}{:016x}", random(), random());
 }
 
-// Threads as connections need them, up to a limit; those that have nothing to do stay for the next ones.
-class ThreadPerConnection final : public httplib::TaskQueue {
+// Threads as httplib wants them.
+class TaskQueue final : public httplib::TaskQueue {
  public:
-  explicit ThreadPerConnection(size_t max_threads) : max_threads_(max_threads) {}
-
-  void enqueue(std::function<void()> task) override {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (n_idle_ < tasks_.size() && threads_.size() < max_threads_) {
-      threads_.emplace_back([this] { work(); });
-    }
-    wake_.notify_one();
-  }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) {
-      thread.join();
-    }
-  }
+  explicit TaskQueue(size_t max_threads) : threads_(max_threads) {}
+  void enqueue(std::function<void()> task) override { threads_.start(std::move(task)); }
+  void shutdown() override { threads_.join(); }
 
  private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      ++n_idle_;
-      wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      --n_idle_;
-      if (tasks_.empty()) {
-        return;
-      }
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      lock.lock();
-    }
-  }
-
-  size_t max_threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  std::vector<std::thread> threads_;
-  size_t n_idle_ = 0;
-  bool stopping_ = false;
+  GrowingThreads threads_;
 };
 
-// One connection's socket, which it does not own, with the limits of HttpLimits.
+// A connection as httplib wants it.
 class Connection final : public httplib::Stream {
  public:
-  enum class Part : uint8_t { kHead, kBody };
+  Connection(int socket, const HttpLimits& limits, const std::atomic<bool>& broken) : socket_(socket, limits, broken) {}
 
-  Connection(socket_t socket, const HttpLimits& limits) : socket_(socket), limits_(limits) {}
-
-  // False: nothing came in time, the peer has left, or `stopping` became true.
-  [[nodiscard]] bool wait_for_request(const std::atomic<bool>& stopping) {
-    constexpr milliseconds kStep{200};
-    const auto deadline = Clock::now() + limits_.idle_timeout;
-    while (!stopping && Clock::now() < deadline) {
-      if (wait(POLLIN, kStep)) {
-        begin(Part::kHead);
-        return !peer_gone();
-      }
-    }
-    return false;
+  [[nodiscard]] HttpSocket& http() { return socket_; }
+  bool is_readable() const override { return socket_.readable(); }
+  bool is_writable() const override { return !socket_.peer_gone() && socket_.writable(); }
+  ssize_t read(char* bytes, size_t size) override { return socket_.read(bytes, size); }
+  ssize_t write(const char* bytes, size_t size) override { return socket_.write(bytes, size); }
+  void get_remote_ip_and_port(std::string& ip, int& port) const override {
+    ip = socket_.remote_address();
+    port = 0;
   }
-
-  void begin(Part part) {
-    part_ = part;
-    n_head_ = 0;
-    head_deadline_ = Clock::now() + limits_.head_timeout;
+  void get_local_ip_and_port(std::string& ip, int& port) const override {
+    ip.clear();
+    port = 0;
   }
-
-  // The peer closed its side, or broke off. Bytes of a next request do not count as life, but do no harm.
-  [[nodiscard]] bool peer_gone() const {
-    char byte = 0;
-    const ssize_t n = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-  }
-
-  // The request was not read to its end, so the connection cannot serve another one.
-  void close_after_response() { close_after_ = true; }
-  [[nodiscard]] bool closes() const { return close_after_; }
-  [[nodiscard]] bool head_too_large() const { return n_head_ > limits_.max_head_bytes; }
-
-  // Lets the peer read the response before the unread rest of its request makes the kernel reset the connection.
-  void linger() {
-    ::shutdown(socket_, SHUT_WR);
-    const auto deadline = Clock::now() + milliseconds(1000);
-    std::array<char, 4096> rest;
-    while (Clock::now() < deadline && wait(POLLIN, milliseconds(100)) &&
-           ::recv(socket_, rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
-    }
-  }
-
-  bool is_readable() const override { return wait(POLLIN, limits_.body_timeout); }
-  bool is_writable() const override { return !peer_gone() && wait(POLLOUT, limits_.write_timeout); }
-
-  ssize_t read(char* bytes, size_t size) override {
-    milliseconds patience = limits_.body_timeout;
-    if (part_ == Part::kHead) {
-      if (head_too_large()) {
-        return -1;
-      }
-      patience = std::max(std::chrono::duration_cast<milliseconds>(head_deadline_ - Clock::now()), milliseconds(0));
-    }
-    if (begin_ == end_) {
-      if (!wait(POLLIN, patience)) {
-        return -1;
-      }
-      const ssize_t n = retry([&] { return ::recv(socket_, buffer_.data(), buffer_.size(), 0); });
-      if (n <= 0) {
-        return n;
-      }
-      begin_ = 0;
-      end_ = static_cast<size_t>(n);
-    }
-    const size_t n = std::min(size, end_ - begin_);
-    std::memcpy(bytes, buffer_.data() + begin_, n);
-    begin_ += n;
-    if (part_ == Part::kHead) {
-      n_head_ += n;
-    }
-    return static_cast<ssize_t>(n);
-  }
-
-  ssize_t write(const char* bytes, size_t size) override {
-    if (!wait(POLLOUT, limits_.write_timeout)) {
-      return -1;
-    }
-    return retry([&] { return ::send(socket_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT); });
-  }
-
-  void get_remote_ip_and_port(std::string& ip, int& port) const override { address(::getpeername, ip, port); }
-  void get_local_ip_and_port(std::string& ip, int& port) const override { address(::getsockname, ip, port); }
-  socket_t socket() const override { return socket_; }
-  // Bytes that were received but not read yet: a request that came with the one before.
-  [[nodiscard]] bool has_buffered() const { return begin_ < end_; }
+  socket_t socket() const override { return socket_.fd(); }
 
  private:
-  [[nodiscard]] bool wait(short events, milliseconds timeout) const {
-    if ((events & POLLIN) != 0 && has_buffered()) {
-      return true;
-    }
-    pollfd poll_fd{.fd = socket_, .events = events, .revents = 0};
-    return retry([&] { return ::poll(&poll_fd, 1, static_cast<int>(timeout.count())); }) > 0;
-  }
-
-  template <class Call>
-  static auto retry(const Call& call) -> decltype(call()) {
-    auto result = call();
-    while (result < 0 && errno == EINTR) {
-      result = call();
-    }
-    return result;
-  }
-
-  template <class GetName>
-  void address(GetName get_name, std::string& ip, int& port) const {
-    sockaddr_storage name = {};
-    socklen_t size = sizeof name;
-    std::array<char, NI_MAXHOST> host = {};
-    std::array<char, NI_MAXSERV> service = {};
-    if (get_name(socket_, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
-        ::getnameinfo(reinterpret_cast<const sockaddr*>(&name), size, host.data(), host.size(), service.data(),
-                      service.size(), NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
-      ip = host.data();
-      port = std::atoi(service.data());
-    }
-  }
-
-  socket_t socket_;
-  const HttpLimits& limits_;
-  std::array<char, 16384> buffer_;
-  size_t begin_ = 0;
-  size_t end_ = 0;
-  Part part_ = Part::kHead;
-  size_t n_head_ = 0;
-  Clock::time_point head_deadline_;
-  bool close_after_ = false;
+  HttpSocket socket_;
 };
 
 class SinkStream final : public HttpStream {
@@ -254,9 +100,7 @@ class HttpServer::Impl final : public httplib::Server {
     });
     // Some more than there may be connections, for those that are told to come back.
     constexpr size_t kSpareThreads = 8;
-    new_task_queue = [this] {
-      return new ThreadPerConnection(static_cast<size_t>(limits_.max_connections) + kSpareThreads);
-    };
+    new_task_queue = [this] { return new TaskQueue(static_cast<size_t>(limits_.max_connections) + kSpareThreads); };
     const auto without_body = [this](const httplib::Request& request, httplib::Response& response) {
       dispatch(request, response, nullptr);
     };
@@ -316,22 +160,24 @@ class HttpServer::Impl final : public httplib::Server {
     httplib::Server::stop();
   }
 
+  void break_off() { broken_ = true; }
   [[nodiscard]] int connections() const { return n_connections_; }
 
  private:
   bool process_and_close_socket(socket_t socket) override {
     const bool busy = ++n_connections_ > limits_.max_connections;
-    Connection connection(socket, limits_);
-    current_ = &connection;
+    Connection connection(socket, limits_, broken_);
+    HttpSocket& http = connection.http();
+    current_ = &http;
     busy_ = busy;
     bool go_on = true;
-    while (go_on && connection.wait_for_request(stopping_)) {
+    while (go_on && http.wait_for_request(stopping_)) {
       bool closed = false;
       go_on = process_request(connection, busy, closed, [&](httplib::Request& request) { prepare(request); });
-      go_on = go_on && !closed && !busy && !connection.closes();
+      go_on = go_on && !closed && !busy && !http.closes();
     }
-    if (connection.closes()) {
-      connection.linger();
+    if (http.closes()) {
+      http.linger();
     }
     current_ = nullptr;
     ::shutdown(socket, SHUT_RDWR);
@@ -345,7 +191,7 @@ class HttpServer::Impl final : public httplib::Server {
     request.ranges.clear();
     request.headers.erase("Range");
     request.headers.erase("Accept-Encoding");
-    current_->begin(Connection::Part::kBody);
+    current_->begin_body();
   }
 
   void dispatch(const httplib::Request& in, httplib::Response& out, const httplib::ContentReader* reader) {
@@ -477,20 +323,28 @@ class HttpServer::Impl final : public httplib::Server {
       }
       return done();
     }
+    // The stream refers to the request, and what it holds ends before the request is logged.
+    struct Body {
+      std::shared_ptr<HttpRequest> request;
+      std::function<void(HttpStream&)> stream;
+    };
+    const auto body = std::make_shared<Body>(Body{request, std::move(response.stream)});
     out.set_chunked_content_provider(
         response.content_type,
-        [stream = std::move(response.stream)](size_t, httplib::DataSink& sink) {
+        [body](size_t, httplib::DataSink& sink) {
           SinkStream writer(sink);
           try {
-            stream(writer);
-            if (writer.send({})) {
-              sink.done();
-              return true;
-            }
+            body->stream(writer);
           } catch (const std::exception& error) {
             log_error(fmt::format("a stream broke off: {}", error.what()));
+            return false;
           }
-          return false;
+          body->stream = nullptr;
+          if (!writer.send({})) {
+            return false;
+          }
+          sink.done();
+          return true;
         },
         [done](bool) { done(); });
   }
@@ -501,13 +355,14 @@ class HttpServer::Impl final : public httplib::Server {
   std::atomic<int> n_connections_ = 0;
   std::atomic<bool> serving_ = false;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> broken_ = false;
 
   // The connection that this thread serves: httplib hands handlers the request alone.
-  static thread_local Connection* current_;
+  static thread_local HttpSocket* current_;
   static thread_local bool busy_;
 };
 
-thread_local Connection* HttpServer::Impl::current_ = nullptr;
+thread_local HttpSocket* HttpServer::Impl::current_ = nullptr;
 thread_local bool HttpServer::Impl::busy_ = false;
 
 HttpServer::HttpServer(const HttpLimits& limits, HttpHooks hooks, bool cors)
@@ -521,6 +376,7 @@ void HttpServer::route(const std::string& method, const std::string& path, HttpH
 int HttpServer::bind(const std::string& host, int port) { return impl_->bind(host, port); }
 void HttpServer::serve() { impl_->serve(); }
 void HttpServer::stop() { impl_->halt(); }
+void HttpServer::break_off() { impl_->break_off(); }
 int HttpServer::connections() const { return impl_->connections(); }
 
 }  // namespace fathom

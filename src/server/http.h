@@ -91,6 +91,8 @@ class HttpServer {
   void serve();
   // From any thread: no new requests. Those in progress go on.
   void stop();
+  // From any thread, after stop(): waits for no peer any more.
+  void break_off();
   [[nodiscard]] int connections() const;  // open ones
 
  private:

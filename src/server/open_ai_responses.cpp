@@ -11,10 +11,10 @@
 #include "chat/message_json.h"
 #include "core/error.h"
 #include "core/ordered_json.h"
-#include "server/json_fields.h"
 #include "server/object_id.h"
+#include "server/request_fields.h"
 #include "server/sse.h"
-#include "server/thinking_fields.h"
+#include "server/thinking_controls.h"
 
 namespace fathom {
 namespace {
@@ -37,7 +37,7 @@ std::string qualified(const std::string& name_space, const std::string& name) {
 
 // Requests.
 
-std::string required_text(const JsonFields& object, const char* key) {
+std::string required_text(const RequestFields& object, const char* key) {
   std::optional<std::string> text = object.text(key);
   if (!text) {
     object.fail(key, "a string");
@@ -55,7 +55,7 @@ std::string parts_text(const Json& parts, const std::string& name) {
   }
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const JsonFields part(parts[i], fmt::format("{}[{}]", name, i));
+    const RequestFields part(parts[i], fmt::format("{}[{}]", name, i));
     const std::optional<std::string> piece = part.has("refusal") ? part.text("refusal") : part.text("text");
     text += i == 0 ? "" : "\n\n";
     text += piece ? *piece : fmt::format("[Unsupported {}]", part.text("type").value_or("None"));
@@ -63,12 +63,12 @@ std::string parts_text(const Json& parts, const std::string& name) {
   return text;
 }
 
-std::string member_text(const JsonFields& item, const char* key) {
+std::string member_text(const RequestFields& item, const char* key) {
   const Json* parts = item.find(key);
   return parts == nullptr ? std::string{} : parts_text(*parts, item.path(key));
 }
 
-ChatMessage read_message_item(const JsonFields& item) {
+ChatMessage read_message_item(const RequestFields& item) {
   const std::string role = required_text(item, "role");
   ChatMessage message;
   if (role == "assistant") {
@@ -82,7 +82,7 @@ ChatMessage read_message_item(const JsonFields& item) {
   return message;
 }
 
-void append_item(std::vector<ChatMessage>& messages, const JsonFields& item) {
+void append_item(std::vector<ChatMessage>& messages, const RequestFields& item) {
   const std::string type = item.text("type").value_or("message");
   if (type == "message") {
     messages.push_back(read_message_item(item));
@@ -108,7 +108,7 @@ void append_item(std::vector<ChatMessage>& messages, const JsonFields& item) {
   // What the provider's own tools did is not the model's to see.
 }
 
-std::vector<ChatMessage> read_input(const JsonFields& body) {
+std::vector<ChatMessage> read_input(const RequestFields& body) {
   std::vector<ChatMessage> messages;
   if (std::optional<std::string> instructions = body.text("instructions")) {
     messages.push_back({.role = Role::kSystem, .content = std::move(*instructions)});
@@ -121,7 +121,7 @@ std::vector<ChatMessage> read_input(const JsonFields& body) {
     messages.push_back({.role = Role::kUser, .content = input->get<std::string>()});
   }
   for (size_t i = 0; input->is_array() && i < input->size(); ++i) {
-    append_item(messages, JsonFields((*input)[i], fmt::format("input[{}]", i)));
+    append_item(messages, RequestFields((*input)[i], fmt::format("input[{}]", i)));
   }
   // Reasoning alone at the end is left from an answer that never came.
   while (!messages.empty() && messages.back().role == Role::kAssistant && messages.back().content.empty() &&
@@ -132,10 +132,10 @@ std::vector<ChatMessage> read_input(const JsonFields& body) {
 }
 
 // The tools of a list as functions, in `functions`; those of namespaces with their names in front.
-void append_tools(const JsonFields& holder, const std::string& name_space, Json& functions, ToolOrigins& origins) {
+void append_tools(const RequestFields& holder, const std::string& name_space, Json& functions, ToolOrigins& origins) {
   const Json* tools = holder.array("tools");
   for (size_t i = 0; tools != nullptr && i < tools->size(); ++i) {
-    const JsonFields tool((*tools)[i], fmt::format("{}[{}]", holder.path("tools"), i));
+    const RequestFields tool((*tools)[i], fmt::format("{}[{}]", holder.path("tools"), i));
     const std::string type = required_text(tool, "type");
     if (type == "namespace" && name_space.empty()) {
       append_tools(tool, required_text(tool, "name"), functions, origins);
@@ -155,7 +155,7 @@ void append_tools(const JsonFields& holder, const std::string& name_space, Json&
                                 {"properties", {{"input", {{"type", "string"}}}}},
                                 {"required", {"input"}},
                                 {"additionalProperties", false}};
-    } else if (const std::optional<JsonFields> parameters = tool.object("parameters")) {
+    } else if (const std::optional<RequestFields> parameters = tool.object("parameters")) {
       function["parameters"] = parameters->json();
     }
     functions.push_back(std::move(function));
@@ -163,7 +163,7 @@ void append_tools(const JsonFields& holder, const std::string& name_space, Json&
   }
 }
 
-void read_tool_choice(const JsonFields& body, ChatJob& job) {
+void read_tool_choice(const RequestFields& body, ChatJob& job) {
   const Json* choice = body.find("tool_choice");
   if (choice == nullptr) {
     return;
@@ -172,7 +172,7 @@ void read_tool_choice(const JsonFields& body, ChatJob& job) {
   if (choice->is_string()) {
     mode = choice->get<std::string>();
   } else {
-    const JsonFields object(*choice, "tool_choice");
+    const RequestFields object(*choice, "tool_choice");
     const std::string type = required_text(object, "type");
     if (type == "function" || type == "custom") {
       job.tool_choice = ToolChoice::kNamed;
@@ -193,9 +193,9 @@ void read_tool_choice(const JsonFields& body, ChatJob& job) {
   }
 }
 
-void read_text_format(const JsonFields& body, ChatJob& job) {
-  const std::optional<JsonFields> text = body.object("text");
-  const std::optional<JsonFields> format = text ? text->object("format") : std::nullopt;
+void read_text_format(const RequestFields& body, ChatJob& job) {
+  const std::optional<RequestFields> text = body.object("text");
+  const std::optional<RequestFields> format = text ? text->object("format") : std::nullopt;
   if (!format) {
     return;
   }
@@ -203,7 +203,7 @@ void read_text_format(const JsonFields& body, ChatJob& job) {
   if (type == "json_object") {
     job.response_format.kind = ResponseFormat::Kind::kJsonObject;
   } else if (type == "json_schema") {
-    const std::optional<JsonFields> schema = format->object("schema");
+    const std::optional<RequestFields> schema = format->object("schema");
     if (!schema) {
       format->fail("schema", "an object");
     }
@@ -213,7 +213,7 @@ void read_text_format(const JsonFields& body, ChatJob& job) {
   }
 }
 
-void refuse_state(const JsonFields& body) {
+void refuse_state(const RequestFields& body) {
   for (const char* key : {"previous_response_id", "conversation"}) {
     if (body.has(key)) {
       body.fail(key, "null, for nothing is stored: send the whole conversation as input");
@@ -235,7 +235,7 @@ Json usage_json(const ChatUsage& usage) {
 }
 
 // A response in progress: everything that does not change while it is written.
-Json response_frame(const std::string& model, const JsonFields& body, const ChatJob& job) {
+Json response_frame(const std::string& model, const RequestFields& body, const ChatJob& job) {
   const auto echo = [&body](const char* key, Json otherwise) {
     const Json* value = body.find(key);
     return value == nullptr ? std::move(otherwise) : *value;
@@ -486,7 +486,7 @@ class ResponsesFormat final : public ChatFormat {
 }  // namespace
 
 ChatExchange read_open_ai_responses(const ServedModel& model, const HttpRequest& /*request*/, const Json& json) {
-  const JsonFields body(json);
+  const RequestFields body(json);
   refuse_state(body);
   ChatExchange exchange;
   exchange.stream = body.flag("stream").value_or(false);

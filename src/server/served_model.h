@@ -2,12 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "chat/dialect.h"
 #include "engine/engine.h"
+#include "grammar/grammar_compiler.h"
 #include "sampling/sampling_params.h"
+#include "server/replay_store.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
@@ -29,6 +32,9 @@ struct ServedModel {
   bool strict_official_tokens = false;
   RequestDefaults defaults = {};
   std::optional<std::chrono::seconds> request_timeout = {};
+  // Kept between requests.
+  std::shared_ptr<GrammarCompiler> grammars = std::make_shared<GrammarCompiler>(tokenizer);
+  std::shared_ptr<ReplayStore> replays = std::make_shared<ReplayStore>();
 };
 
 }  // namespace fathom

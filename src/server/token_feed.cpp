@@ -6,6 +6,16 @@
 
 namespace fathom {
 
+void throw_unfinished(const FinishEvent& event) {
+  if (event.reason == FinishReason::kDeadline) {
+    throw ApiError(ApiErrorKind::kTimeout, "the request took longer than the server allows");
+  }
+  if (event.error) {
+    throw Error(*event.error);
+  }
+  throw ApiError(ApiErrorKind::kOverloaded, "the server is shutting down");
+}
+
 TokenFeed::TokenFeed(Engine& engine, std::vector<GenerationRequest> requests) {
   handles_.reserve(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -15,7 +25,9 @@ TokenFeed::TokenFeed(Engine& engine, std::vector<GenerationRequest> requests) {
     callbacks.on_prompt = [this, choice, wants_prompt](const PromptEvent& event) {
       if (choice == 0) {
         const std::lock_guard lock(mutex_);
-        prompt_done_ = event.n_done;
+        prompt_.n_done = event.n_done;
+        prompt_.n_cached = event.n_cached;
+        prompt_.begun = prompt_.begun.value_or(std::chrono::steady_clock::now());
       }
       return !wants_prompt || push({choice, event});
     };
@@ -56,9 +68,9 @@ void TokenFeed::cancel_all() noexcept {
   }
 }
 
-int TokenFeed::prompt_done() const {
+PromptProgress TokenFeed::prompt() const {
   const std::lock_guard lock(mutex_);
-  return prompt_done_;
+  return prompt_;
 }
 
 bool TokenFeed::push(FeedEvent event) {

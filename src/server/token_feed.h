@@ -17,7 +17,18 @@ namespace fathom {
 struct FeedEvent {
   int choice = 0;  // which of the requests
   std::variant<PromptEvent, TokenEvent, FinishEvent> event;
+  std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
 };
+
+// Of the first request: the others have the same prompt.
+struct PromptProgress {
+  int n_done = 0;    // tokens processed
+  int n_cached = 0;  // of those, the ones that an earlier sequence had left behind
+  std::optional<std::chrono::steady_clock::time_point> begun = {};
+};
+
+// What a request that ended without its answer being finished throws: ApiError, or the engine's Error.
+[[noreturn]] void throw_unfinished(const FinishEvent& event);
 
 class TokenFeed {
  public:
@@ -30,13 +41,13 @@ class TokenFeed {
   TokenFeed& operator=(const TokenFeed&) = delete;
 
   // The next event, waiting for it up to `timeout`. Every request ends with a FinishEvent. Prompt events come only for
-  // requests that ask for the prompt's log-probabilities; others are counted in prompt_done().
+  // requests that ask for the prompt's log-probabilities; others are seen in prompt().
   // Throws ApiError kOverloaded when so many events wait that the client must have stopped reading.
   [[nodiscard]] std::optional<FeedEvent> next(std::chrono::milliseconds timeout);
 
   void cancel(int choice) noexcept { handles_[static_cast<size_t>(choice)].cancel(); }
   void cancel_all() noexcept;
-  [[nodiscard]] int prompt_done() const;  // tokens of the first request's prompt that were processed
+  [[nodiscard]] PromptProgress prompt() const;
 
  private:
   // Enough for the seconds that a client may take over a chunk; a few hundred bytes each with log-probabilities.
@@ -48,7 +59,7 @@ class TokenFeed {
   std::condition_variable changed_;
   std::deque<FeedEvent> events_;
   bool overflowed_ = false;
-  int prompt_done_ = 0;
+  PromptProgress prompt_;
   std::vector<RequestHandle> handles_;  // last, so that their callbacks end first
 };
 

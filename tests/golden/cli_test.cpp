@@ -55,8 +55,8 @@ TEST(Program, PrintsHelpAndVersionOnStandardOutput) {
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_THAT(version.out, StartsWith("fathom "));
   EXPECT_EQ(version.err, "");
-  for (const char* command : {"run", "chat", "logits", "perplexity", "inspect", "tokenize", "detokenize", "render",
-                              "convert", "synth", "bench"}) {
+  for (const char* command : {"run", "chat", "serve", "logits", "perplexity", "inspect", "tokenize", "detokenize",
+                              "render", "convert", "synth", "bench"}) {
     const ProcessResult help = fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Options:")) << command;

@@ -23,6 +23,7 @@ struct Script {
   FinishReason end = FinishReason::kStop;
   std::optional<Error> error = {};  // with FinishReason::kError
   int prompt_steps = 1;             // before the first token
+  int cached = 0;                   // tokens of the prompt that need no work
   bool endless = false;             // the tokens again and again, until the request is cancelled
 };
 
@@ -131,10 +132,10 @@ class ScriptedEngine final : public Engine {
       return finish(live, FinishReason::kDeadline);
     }
     if (++live.n_steps <= live.script.prompt_steps) {
-      const int n_done = n_prompt * live.n_steps / live.script.prompt_steps;
       PromptEvent event;
-      event.n_done = n_done;
+      event.n_done = n_prompt * live.n_steps / live.script.prompt_steps;
       event.n_total = n_prompt;
+      event.n_cached = live.script.cached;
       if (live.callbacks.on_prompt && !live.callbacks.on_prompt(event)) {
         finish(live, FinishReason::kCancelled);
       }

@@ -1,4 +1,4 @@
-#include "server/json_fields.h"
+#include "server/request_fields.h"
 
 #include <fmt/format.h>
 
@@ -23,24 +23,24 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-JsonFields::JsonFields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {
+RequestFields::RequestFields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {
   if (!object.is_object()) {
     fail_at(path_.empty() ? "body" : path_, "an object", &object);
   }
 }
 
-const Json* JsonFields::find(const char* key) const {
+const Json* RequestFields::find(const char* key) const {
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
-std::string JsonFields::path(std::string_view key) const {
+std::string RequestFields::path(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
-void JsonFields::fail(const char* key, std::string_view expected) const { fail_at(path(key), expected, find(key)); }
+void RequestFields::fail(const char* key, std::string_view expected) const { fail_at(path(key), expected, find(key)); }
 
-std::optional<std::string> JsonFields::text(const char* key) const {
+std::optional<std::string> RequestFields::text(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) {
     return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<std::string> JsonFields::text(const char* key) const {
   return value->get<std::string>();
 }
 
-std::optional<bool> JsonFields::flag(const char* key) const {
+std::optional<bool> RequestFields::flag(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) {
     return std::nullopt;
@@ -62,7 +62,7 @@ std::optional<bool> JsonFields::flag(const char* key) const {
   return value->get<bool>();
 }
 
-std::optional<double> JsonFields::number(const char* key) const {
+std::optional<double> RequestFields::number(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) {
     return std::nullopt;
@@ -73,7 +73,7 @@ std::optional<double> JsonFields::number(const char* key) const {
   return value->get<double>();
 }
 
-std::optional<int64_t> JsonFields::integer(const char* key, int64_t min, int64_t max) const {
+std::optional<int64_t> RequestFields::integer(const char* key, int64_t min, int64_t max) const {
   const std::optional<double> value = number(key);
   if (!value) {
     return std::nullopt;
@@ -93,12 +93,12 @@ std::optional<int64_t> JsonFields::integer(const char* key, int64_t min, int64_t
   return integer;
 }
 
-std::optional<JsonFields> JsonFields::object(const char* key) const {
+std::optional<RequestFields> RequestFields::object(const char* key) const {
   const Json* value = find(key);
-  return value == nullptr ? std::nullopt : std::optional<JsonFields>(std::in_place, *value, path(key));
+  return value == nullptr ? std::nullopt : std::optional<RequestFields>(std::in_place, *value, path(key));
 }
 
-const Json* JsonFields::array(const char* key) const {
+const Json* RequestFields::array(const char* key) const {
   const Json* value = find(key);
   if (value != nullptr && !value->is_array()) {
     fail(key, "an array");
@@ -106,7 +106,7 @@ const Json* JsonFields::array(const char* key) const {
   return value;
 }
 
-std::vector<std::string> JsonFields::texts(const char* key) const {
+std::vector<std::string> RequestFields::texts(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) {
     return {};
@@ -132,7 +132,7 @@ Json parse_body(std::string_view body) {
     throw Error(ErrorCode::kBadRequest, "body: not valid UTF-8");
   }
   Json json = parse_ordered_json(body, "body");
-  static_cast<void>(JsonFields(json));
+  static_cast<void>(RequestFields(json));
   return json;
 }
 

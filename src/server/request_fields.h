@@ -13,10 +13,10 @@
 namespace fathom {
 
 // Refers to the object, which outlives it. Everything throws Error kBadRequest: "top_p: expected a number, got "high"".
-class JsonFields {
+class RequestFields {
  public:
   // `path`: where the object stands in the request; empty for the request itself.
-  explicit JsonFields(const nlohmann::ordered_json& object, std::string path = {});
+  explicit RequestFields(const nlohmann::ordered_json& object, std::string path = {});
 
   // The member, or nullptr where it is missing or null.
   [[nodiscard]] const nlohmann::ordered_json* find(const char* key) const;
@@ -31,7 +31,7 @@ class JsonFields {
   // Also 3.0; a number out of range is named with the range.
   [[nodiscard]] std::optional<int64_t> integer(const char* key, int64_t min = std::numeric_limits<int64_t>::min(),
                                                int64_t max = std::numeric_limits<int64_t>::max()) const;
-  [[nodiscard]] std::optional<JsonFields> object(const char* key) const;
+  [[nodiscard]] std::optional<RequestFields> object(const char* key) const;
   [[nodiscard]] const nlohmann::ordered_json* array(const char* key) const;  // nullptr: missing
   // One string, or an array of strings.
   [[nodiscard]] std::vector<std::string> texts(const char* key) const;
