@@ -118,6 +118,7 @@ int chat(const ChatCommandOptions& options) {
   EngineConfig config;
   config.runner = runner_config(options.model);
   config.runner.max_logits = 1;  // one sequence, one next token
+  apply(options.prefixes, config);
   Conversation conversation(options, ModelRunner::open(config.runner), config);
 
   LineReader first("> ");

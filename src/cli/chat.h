@@ -11,6 +11,7 @@ namespace fathom::cli {
 
 struct ChatCommandOptions {
   ModelOptions model;
+  PrefixOptions prefixes;
   std::string system;
   SamplingOptions sampling;
   Thinking thinking = Thinking::kOff;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/cache.h"
 #include "cli/chat.h"
 #include "cli/convert.h"
 #include "cli/exit_code.h"
@@ -141,6 +142,20 @@ void check_sampling(const SamplingParams& params) {
   }
 }
 
+void add_prefix_options(CLI::App& app, PrefixOptions& options) {
+  app.add_option("--cache-budget", options.cache_budget,
+                 "memory for what conversations leave behind, as 8GiB; 0: none (default: 4GiB)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--anchor-interval", options.anchor_interval,
+                 "after an edit of a known text, compute at most so many tokens before it again")
+      ->check(kNotNegative)
+      ->capture_default_str();
+  app.add_option("--kv-dir", options.kv_dir, "keep that in files too, and go on from it after a restart")
+      ->type_name("DIR");
+  app.add_option("--kv-budget", options.kv_budget, "bytes of these files, as 100GiB; 0: no bound (default)")
+      ->transform(CLI::AsSizeValue(false));
+}
+
 void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   SamplingParams& params = options.params;
   app.add_option("-n,--max-tokens", options.max_tokens, "at most so many tokens (default: until the model ends)")
@@ -197,6 +212,7 @@ void add_chat(CLI::App& app, ChatCommandOptions& options, Command& command) {
   add_thinking(*sub, options.thinking);
   sub->add_flag("--verbose", options.verbose, "print the speed after each reply");
   under_heading(*sub, "Sampling", [&] { add_sampling_options(*sub, options.sampling); });
+  under_heading(*sub, "Cache", [&] { add_prefix_options(*sub, options.prefixes); });
   add_model_options(*sub, options.model);
   sub->callback([&] {
     check_sampling(options.sampling.params);
@@ -430,6 +446,24 @@ void add_bench(CLI::App& app, BenchOptions& options, Command& command) {
   sub->callback([&] { command = [&] { return bench(options); }; });
 }
 
+void add_cache(CLI::App& app, CacheCommandOptions& options, Command& command) {
+  CLI::App* sub = app.add_subcommand("cache", "Look after a directory of the disk cache (--kv-dir)");
+  sub->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*run)(const CacheCommandOptions&)) {
+    CLI::App* action = sub->add_subcommand(name, help);
+    action->add_option("DIR", options.dir, "the directory")->required()->type_name("");
+    add_json(*action, options.json);
+    action->callback([&, run] { command = [&, run] { return run(options); }; });
+    return action;
+  };
+  add("list", "Models, and how much of each is there", cache_list);
+  add("verify", "Read everything; exit code 1 when something is damaged", cache_verify);
+  add("prune", "Remove what was not used for longest", cache_prune)
+      ->add_option("--budget", options.budget, "bytes to leave, as 50GiB")
+      ->required()
+      ->transform(CLI::AsSizeValue(false));
+}
+
 // Names the first word that nothing expected.
 std::string describe_unexpected(const CLI::App& app) {
   const bool has_command = !app.get_subcommands().empty();
@@ -481,6 +515,7 @@ int parse_and_run(int argc, char** argv) {
   ConvertOptions convert_options;
   SynthOptions synth_options;
   BenchOptions bench_options;
+  CacheCommandOptions cache_options;
   Command command;
   add_run(app, run_options, command);
   add_chat(app, chat_options, command);
@@ -494,6 +529,7 @@ int parse_and_run(int argc, char** argv) {
   add_convert(app, convert_options, command);
   add_synth(app, synth_options, command);
   add_bench(app, bench_options, command);
+  add_cache(app, cache_options, command);
   app.set_help_all_flag("--help-all", "Help for every command");  // after them, or each would have it too
 
   try {

@@ -25,6 +25,13 @@ BackendOptions backend_options(const ModelOptions& options) {
   return backend;
 }
 
+void apply(const PrefixOptions& options, EngineConfig& config) {
+  config.runner.prefix_bytes = options.cache_budget;
+  config.anchor_interval = options.anchor_interval;
+  config.kv_dir = options.kv_dir;
+  config.kv_budget = options.kv_budget;
+}
+
 RunnerConfig runner_config(const ModelOptions& options) {
   RunnerConfig config;
   config.model_path = model_path(options.model);

@@ -1,9 +1,12 @@
 // Options that every command with a running model shares, and what they mean to the engine.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "engine/engine.h"
 #include "engine/model_runner.h"
 
 namespace fathom::cli {
@@ -19,6 +22,16 @@ struct ModelOptions {
   bool activation_sim = true;
   std::optional<KvType> kv_type;  // unset: what suits the backend
 };
+
+// What conversations leave behind for later ones (docs/cache.md).
+struct PrefixOptions {
+  size_t cache_budget = size_t{4} << 30;  // bytes of memory; 0: nothing is kept
+  int anchor_interval = 2048;             // tokens that an edit in the middle costs at most
+  std::string kv_dir;                     // empty: not on disk
+  uint64_t kv_budget = 0;                 // bytes on disk; 0: no bound
+};
+// Before the model is opened with config.runner.
+void apply(const PrefixOptions& options, EngineConfig& config);
 
 // The model given or the bundled one. Throws Error kIo when there is neither.
 [[nodiscard]] std::string model_path(const std::string& model);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -56,7 +57,7 @@ TEST(Program, PrintsHelpAndVersionOnStandardOutput) {
   EXPECT_THAT(version.out, StartsWith("fathom "));
   EXPECT_EQ(version.err, "");
   for (const char* command : {"run", "chat", "serve", "logits", "perplexity", "inspect", "tokenize", "detokenize",
-                              "render", "convert", "synth", "bench"}) {
+                              "render", "convert", "synth", "bench", "cache"}) {
     const ProcessResult help = fathom({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Options:")) << command;
@@ -258,6 +259,44 @@ TEST(Run, PenaltiesChangeWhatComesNext) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_NE(result.out, unpenalised) << penalty;
   }
+}
+
+TEST(Chat, GoesOnFromDiskAndCacheLooksAfterTheFiles) {
+  const TempDir dir;
+  const std::string kv = dir.file("kv");
+  const std::vector<std::string> chat{"chat", "--temp", "0", "--kv-dir", kv};
+  const ProcessResult first = fathom(chat, "What is 27 + 48?\n");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(fathom(chat, "What is 27 + 48?\n").out, first.out);
+  EXPECT_EQ(fathom({"chat", "--temp", "0", "--cache-budget", "0"}, "What is 27 + 48?\n").out, first.out);
+  EXPECT_FATHOM_ERROR("kv_dir: prefix_bytes is 0", {"chat", "--kv-dir", kv, "--cache-budget", "0"});
+
+  const ProcessResult list = fathom({"cache", "list", kv, "--json"});
+  ASSERT_EQ(list.exit_code, 0) << list.err;
+  const Json models = Json::parse(list.out);
+  ASSERT_EQ(models.size(), 1U);
+  EXPECT_GE(models[0]["anchors"], 1);
+  EXPECT_GT(models[0]["longest"], 5);
+  EXPECT_THAT(fathom({"cache", "list", kv}).out, HasSubstr(models[0]["fingerprint"].get<std::string>()));
+
+  EXPECT_EQ(Json::parse(fathom({"cache", "verify", kv, "--json"}).out)["damaged"], 0);
+  std::string segment;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kv)) {
+    segment = entry.path().extension() == ".seg" ? entry.path().string() : segment;
+  }
+  std::fstream(segment, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put('\x5A');
+  const ProcessResult damaged = fathom({"cache", "verify", kv});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.out, HasSubstr(" 1 damaged"));
+  EXPECT_THAT(damaged.err, HasSubstr("is damaged"));
+  EXPECT_EQ(fathom(chat, "What is 27 + 48?\n").out, first.out) << "what is damaged is not used";
+
+  const ProcessResult prune = fathom({"cache", "prune", kv, "--budget", "0", "--json"});
+  EXPECT_EQ(Json::parse(prune.out)["left_bytes"], 0);
+  EXPECT_GT(Json::parse(prune.out)["removed_bytes"], 0);
+  EXPECT_FATHOM_ERROR("not a directory", {"cache", "list", dir.file("nowhere")});
+  EXPECT_USAGE_ERROR("DIR", {"cache", "list"});
+  EXPECT_USAGE_ERROR("--budget", {"cache", "prune", kv});
 }
 
 TEST(Chat, RemembersClearsAndLeaves) {
