@@ -138,7 +138,6 @@ void ChatSession::note_time(Choice& choice, GenerationTimes::Clock::time_point a
     return;
   }
   if (!times_.first_token) {
-    times_.begun = feed_->prompt().begun;
     usage_.cached_tokens = feed_->prompt().n_cached;
     times_.first_token = at;
   }
@@ -179,6 +178,7 @@ void ChatSession::on_finish(int index, const FinishEvent& event) {
   if (choice.finished) {
     return;
   }
+  times_.queue_seconds = event.queue_seconds;
   switch (event.reason) {
     case FinishReason::kStop:
       ++usage_.completion_tokens;  // the stop token

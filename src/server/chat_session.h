@@ -39,7 +39,7 @@ struct GenerationTimes {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point submitted = Clock::now();
-  std::optional<Clock::time_point> begun = {};  // the first part of the prompt was processed
+  std::optional<double> queue_seconds = {};  // known of an answer that ended by itself
   std::optional<Clock::time_point> first_token = {};
   std::optional<Clock::time_point> last_token = {};
   Histogram token_gaps{token_gap_bounds()};  // of all choices

@@ -20,11 +20,10 @@ std::string report_line(const ChatUsage& usage, const GenerationTimes& times, st
                                  usage.cached_tokens > 0 ? "hit" : "miss", usage.prompt_tokens, usage.cached_tokens,
                                  usage.completion_tokens, usage.reasoning_tokens, finish);
   if (times.first_token) {
-    const Clock::time_point begun = times.begun.value_or(times.submitted);
-    const double prefill = seconds(begun, *times.first_token);
-    line += fmt::format(" queue_ms={:.1f} ttft_ms={:.1f} prefill_tok_s={:.1f} decode_tok_s={:.1f}",
-                        1e3 * seconds(times.submitted, begun), 1e3 * seconds(times.submitted, *times.first_token),
-                        rate(usage.prompt_tokens - usage.cached_tokens, prefill),
+    const double first_token = seconds(times.submitted, *times.first_token);
+    const double queue = times.queue_seconds.value_or(0.0);
+    line += fmt::format(" queue_ms={:.1f} ttft_ms={:.1f} prefill_tok_s={:.1f} decode_tok_s={:.1f}", 1e3 * queue,
+                        1e3 * first_token, rate(usage.prompt_tokens - usage.cached_tokens, first_token - queue),
                         rate(usage.completion_tokens - 1, seconds(*times.first_token, *times.last_token)));
   }
   return line;

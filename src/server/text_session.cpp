@@ -105,7 +105,6 @@ void TextSession::on_token(int index, TokenEvent& event, GenerationTimes::Clock:
   }
   ++usage_.completion_tokens;
   if (!times_.first_token) {
-    times_.begun = feed_->prompt().begun;
     usage_.cached_tokens = feed_->prompt().n_cached;
     times_.first_token = at;
   }
@@ -130,6 +129,7 @@ void TextSession::on_finish(int index, const FinishEvent& event) {
   if (choices_[static_cast<size_t>(index)].finished) {
     return;
   }
+  times_.queue_seconds = event.queue_seconds;
   switch (event.reason) {
     case FinishReason::kStop:
       ++usage_.completion_tokens;  // the stop token

@@ -27,7 +27,6 @@ TokenFeed::TokenFeed(Engine& engine, std::vector<GenerationRequest> requests) {
         const std::lock_guard lock(mutex_);
         prompt_.n_done = event.n_done;
         prompt_.n_cached = event.n_cached;
-        prompt_.begun = prompt_.begun.value_or(std::chrono::steady_clock::now());
       }
       return !wants_prompt || push({choice, event});
     };

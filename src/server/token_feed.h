@@ -24,7 +24,6 @@ struct FeedEvent {
 struct PromptProgress {
   int n_done = 0;    // tokens processed
   int n_cached = 0;  // of those, the ones that an earlier sequence had left behind
-  std::optional<std::chrono::steady_clock::time_point> begun = {};
 };
 
 // What a request that ended without its answer being finished throws: ApiError, or the engine's Error.
