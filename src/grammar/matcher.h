@@ -25,6 +25,7 @@ struct MatchReturn {
   uint32_t state = 0;
   uint32_t frame = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): what the compiler makes of it compares with a literal 0
   friend auto operator<=>(const MatchReturn&, const MatchReturn&) = default;
 };
 

@@ -49,8 +49,8 @@ class Connection final : public httplib::Stream {
   Connection(int socket, const HttpLimits& limits, const std::atomic<bool>& broken) : socket_(socket, limits, broken) {}
 
   [[nodiscard]] HttpSocket& http() { return socket_; }
-  bool is_readable() const override { return socket_.readable(); }
-  bool is_writable() const override { return !socket_.peer_gone() && socket_.writable(); }
+  [[nodiscard]] bool is_readable() const override { return socket_.readable(); }
+  [[nodiscard]] bool is_writable() const override { return !socket_.peer_gone() && socket_.writable(); }
   ssize_t read(char* bytes, size_t size) override { return socket_.read(bytes, size); }
   ssize_t write(const char* bytes, size_t size) override { return socket_.write(bytes, size); }
   void get_remote_ip_and_port(std::string& ip, int& port) const override {
@@ -61,7 +61,7 @@ class Connection final : public httplib::Stream {
     ip.clear();
     port = 0;
   }
-  socket_t socket() const override { return socket_.fd(); }
+  [[nodiscard]] socket_t socket() const override { return socket_.fd(); }
 
  private:
   HttpSocket socket_;
@@ -117,10 +117,10 @@ class HttpServer::Impl final : public httplib::Server {
       if (response.body.empty()) {
         const auto unknown = std::make_shared<HttpRequest>();
         unknown->id = new_request_id();
-        const bool large = current_->head_too_large() || response.status == 414;
+        const bool large = t_connection->head_too_large() || response.status == 414;
         send(unknown, hooks_.on_refusal(*unknown, large ? HttpRefusal::kHeadTooLarge : HttpRefusal::kBadRequest),
              response, Clock::now());
-        current_->close_after_response();
+        t_connection->close_after_response();
       }
     }));
   }
@@ -168,8 +168,8 @@ class HttpServer::Impl final : public httplib::Server {
     const bool busy = ++n_connections_ > limits_.max_connections;
     Connection connection(socket, limits_, broken_);
     HttpSocket& http = connection.http();
-    current_ = &http;
-    busy_ = busy;
+    t_connection = &http;
+    t_busy = busy;
     bool go_on = true;
     while (go_on && http.wait_for_request(stopping_)) {
       bool closed = false;
@@ -179,7 +179,7 @@ class HttpServer::Impl final : public httplib::Server {
     if (http.closes()) {
       http.linger();
     }
-    current_ = nullptr;
+    t_connection = nullptr;
     ::shutdown(socket, SHUT_RDWR);
     ::close(socket);
     --n_connections_;
@@ -191,7 +191,7 @@ class HttpServer::Impl final : public httplib::Server {
     request.ranges.clear();
     request.headers.erase("Range");
     request.headers.erase("Accept-Encoding");
-    current_->begin_body();
+    t_connection->begin_body();
   }
 
   void dispatch(const httplib::Request& in, httplib::Response& out, const httplib::ContentReader* reader) {
@@ -202,7 +202,7 @@ class HttpServer::Impl final : public httplib::Server {
       close_after(out);
       send(shared, hooks_.on_refusal(request, refusal), out, start);
     };
-    if (busy_) {
+    if (t_busy) {
       return refuse(HttpRefusal::kBusy);
     }
     if (cors_) {
@@ -237,17 +237,17 @@ class HttpServer::Impl final : public httplib::Server {
 
   // What is left of the request on the connection cannot be told from a next one.
   static void close_after(httplib::Response& out) {
-    current_->close_after_response();
+    t_connection->close_after_response();
     out.set_header("Connection", "close");
   }
 
-  HttpRequest make_request(const httplib::Request& in) const {
+  [[nodiscard]] HttpRequest make_request(const httplib::Request& in) const {
     HttpRequest request{.id = new_request_id(),
                         .method = in.method,
                         .path = in.path,
                         .body = {},
                         .remote = in.remote_addr,
-                        .peer_gone = [connection = current_] { return connection->peer_gone(); }};
+                        .peer_gone = [connection = t_connection] { return connection->peer_gone(); }};
     if (request.path.size() > 1 && request.path.ends_with('/')) {
       request.path.pop_back();
     }
@@ -282,7 +282,7 @@ class HttpServer::Impl final : public httplib::Server {
   }
 
   // The longest route that ends in "/" and begins the path, or the path's own.
-  const Route* find_route(const std::string& method, const std::string& path) const {
+  [[nodiscard]] const Route* find_route(const std::string& method, const std::string& path) const {
     if (const auto exact = routes.find({path, method}); exact != routes.end()) {
       return &exact->second;
     }
@@ -294,7 +294,7 @@ class HttpServer::Impl final : public httplib::Server {
     return nullptr;
   }
 
-  bool has_path(const std::string& path) const {
+  [[nodiscard]] bool has_path(const std::string& path) const {
     return find_route("GET", path) != nullptr || find_route("POST", path) != nullptr;
   }
 
@@ -358,12 +358,12 @@ class HttpServer::Impl final : public httplib::Server {
   std::atomic<bool> broken_ = false;
 
   // The connection that this thread serves: httplib hands handlers the request alone.
-  static thread_local HttpSocket* current_;
-  static thread_local bool busy_;
+  static thread_local HttpSocket* t_connection;
+  static thread_local bool t_busy;
 };
 
-thread_local HttpSocket* HttpServer::Impl::current_ = nullptr;
-thread_local bool HttpServer::Impl::busy_ = false;
+thread_local HttpSocket* HttpServer::Impl::t_connection = nullptr;
+thread_local bool HttpServer::Impl::t_busy = false;
 
 HttpServer::HttpServer(const HttpLimits& limits, HttpHooks hooks, bool cors)
     : impl_(std::make_unique<Impl>(limits, std::move(hooks), cors)) {}

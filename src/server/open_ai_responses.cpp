@@ -236,9 +236,9 @@ Json usage_json(const ChatUsage& usage) {
 
 // A response in progress: everything that does not change while it is written.
 Json response_frame(const std::string& model, const RequestFields& body, const ChatJob& job) {
-  const auto echo = [&body](const char* key, Json otherwise) {
+  const auto echo = [&body](const char* key, const Json& otherwise) {
     const Json* value = body.find(key);
-    return value == nullptr ? std::move(otherwise) : *value;
+    return value == nullptr ? otherwise : *value;
   };
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {{"id", object_id("resp_")},

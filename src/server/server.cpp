@@ -112,7 +112,7 @@ class Server::Impl {
     }
   }
 
-  void add_chat(std::initializer_list<const char*> paths, ReadChat read) {
+  void add_chat(std::initializer_list<const char*> paths, const ReadChat& read) {
     for (const char* path : paths) {
       routes_.insert(path);
       http_.route("POST", path, [this, read](HttpRequest& request) {

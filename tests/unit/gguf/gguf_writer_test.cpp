@@ -107,7 +107,6 @@ TEST(GgufWriter, LeavesNothingBehindWithoutFinish) {
   {
     GgufWriter writer(dir.file("m.gguf"), every_type(), {{"a", DType::kF32, {8}}});
     writer.write(as_byte_span(std::string(16, 'x')));
-    EXPECT_EQ(count_files(dir.path()), 1U);
   }
   EXPECT_EQ(count_files(dir.path()), 0U);
 }
