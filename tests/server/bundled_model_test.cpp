@@ -101,7 +101,7 @@ TEST_F(BundledModel, ThinksThenAnswers) {
   EXPECT_FALSE(answer.at("content").get<std::string>().empty());
 }
 
-TEST_F(BundledModel, CallsAToolAndContinuesFromItsCache) {
+TEST_F(BundledModel, CallsAToolAndGoesOnWithItsResult) {
   const std::string question = "What is the weather in Paris?";
   const Json first = expect_json(
       post(kChat, chat(question, std::string(R"("max_tokens": 100, "tool_choice": "required", )") + kTools)));
